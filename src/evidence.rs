@@ -1,0 +1,198 @@
+//! The record: one append-only file of JSON lines per cell, the only thing that verdicts, reports
+//! and traces are made from.
+//!
+//! Line 1 is a [`Header`]; each further line is a [`Line`]. A line is written with one `write`
+//! before its sample counts. No presentation here, and nothing secret: prompts, answers, keys and
+//! header values are not part of any type in this module.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observation::{Observation, micros, opt_micros};
+use crate::plan::{Judging, OtelSettings, Sampling};
+use crate::spec::objective::Objective;
+
+/// Version of the file format.
+pub const SCHEMA: u32 = 1;
+
+/// First line of an evidence file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Format version.
+    pub schema: u32,
+    /// Version of relayproof that wrote it.
+    pub tool_version: String,
+    /// The run: the run folder's name.
+    pub run_id: String,
+    /// When the cell's sampling began, nanoseconds since the epoch.
+    pub started_unix_ns: u64,
+    /// Host name of the probe.
+    pub host: String,
+    /// Spec: name, path as given, SHA-256 of its text.
+    pub spec_name: String,
+    /// Path as given.
+    pub spec_source: String,
+    /// SHA-256 of the spec's text.
+    pub spec_sha256: String,
+    /// Digest of the resolved plan.
+    pub plan_digest: String,
+    /// The cell's id.
+    pub cell_id: String,
+    /// `relay/model/workload`.
+    pub cell: String,
+    /// Relay name.
+    pub relay: String,
+    /// Model asked for.
+    pub model: String,
+    /// Workload name.
+    pub workload: String,
+    /// Scheme, host, port and path of the base URL, user info and query removed.
+    pub base_url: String,
+    /// Wire protocol.
+    pub protocol: crate::dialect::Protocol,
+    /// Transport that sent the requests.
+    pub transport: crate::plan::TransportKind,
+    /// Output budget asked for.
+    pub max_tokens: Option<u64>,
+    /// Length and SHA-256 of each message template, in place of its text.
+    pub prompt: Vec<Fingerprint>,
+    /// How samples were drawn.
+    pub sampling: Sampling,
+    /// How they are judged.
+    pub judge: Judging,
+    /// Telemetry settings.
+    pub otel: OtelSettings,
+    /// What is promised.
+    pub objectives: Vec<Objective>,
+}
+
+/// Length and hash of a text that is not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Role of the message.
+    pub role: String,
+    /// Characters.
+    pub chars: u64,
+    /// SHA-256, hex.
+    pub sha256: String,
+}
+
+/// Any line after the header.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// One call.
+    Sample(Box<Sample>),
+    /// Sampling of the cell ended, for now.
+    Close(Close),
+}
+
+/// One call to the relay, made of 1 to 4 attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Stable id, hex.
+    pub id: String,
+    /// Index of the slot.
+    pub index: u64,
+    /// Sent and traced, never counted.
+    #[serde(default)]
+    pub warmup: bool,
+    /// Trace id, 32 hex digits.
+    pub trace_id: String,
+    /// Wall clock at t0, nanoseconds since the epoch; every other time is an offset from it.
+    pub t0_unix_ns: u64,
+    /// Planned start, from the start of the cell's sampling.
+    #[serde(rename = "planned_us", with = "micros")]
+    pub planned: Duration,
+    /// t0 minus the planned start; never charged to the relay.
+    #[serde(rename = "lag_us", with = "micros")]
+    pub lag: Duration,
+    /// The attempts, in order.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One HTTP request and its stream, inside a sample.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Start, as an offset from t0 (zero for the first attempt).
+    #[serde(rename = "start_us", with = "micros")]
+    pub start: Duration,
+    /// The wait before this attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// What was seen.
+    pub observation: Observation,
+}
+
+/// A wait between two attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// How long it was.
+    #[serde(rename = "length_us", with = "micros")]
+    pub length: Duration,
+    /// What the relay had asked for.
+    #[serde(
+        rename = "retry_after_us",
+        with = "opt_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry_after: Option<Duration>,
+}
+
+/// Why sampling of a cell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseReason {
+    /// Every gating objective is decided (or the first was violated, where the spec stops there).
+    Decided,
+    /// The planned number of samples is used up.
+    Budget,
+    /// `max_duration` or `max_tokens` was reached.
+    Limit,
+    /// Ctrl-C.
+    Interrupted,
+    /// Our own failure.
+    Failed,
+}
+
+/// Last line of a finished cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Close {
+    /// Why.
+    pub reason: CloseReason,
+    /// When, nanoseconds since the epoch.
+    pub at_unix_ns: u64,
+    /// Calls that were under way and called off: sent, not recorded as samples.
+    pub abandoned: u64,
+    /// What the probe knows of its own health.
+    pub self_check: SelfCheck,
+    /// Our own failure, in words without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How well the probe itself ran; when this could move a verdict the run is invalid, not the relay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelfCheck {
+    /// Starts later than 100 ms after their plan.
+    pub late_starts: u64,
+    /// Longest lag of a start.
+    #[serde(rename = "max_lag_us", with = "micros")]
+    pub max_lag: Duration,
+    /// Event-loop lag, 99th percentile of its probes.
+    #[serde(rename = "loop_lag_p99_us", with = "micros")]
+    pub loop_lag_p99: Duration,
+    /// Longest event-loop lag.
+    #[serde(rename = "loop_lag_max_us", with = "micros")]
+    pub loop_lag_max: Duration,
+    /// Event-loop probes.
+    pub loop_probes: u64,
+    /// Wall clock against monotonic clock over the run; a step of the wall clock shows here.
+    #[serde(rename = "clock_step_us", with = "micros")]
+    pub clock_step: Duration,
+    /// Why the run is invalid, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+}

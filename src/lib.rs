@@ -1,0 +1,23 @@
+//! Acceptance tests for LLM API relays.
+//!
+//! Modules in the order in which data flows: a [`spec`] is resolved to a [`plan`]; the probe asks
+//! through a [`dialect`], watches the [`stream`] and writes an [`observation`] into [`evidence`];
+//! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
+
+pub mod attribution;
+pub mod dialect;
+pub mod evidence;
+pub mod expect;
+pub mod measure;
+pub mod observation;
+pub mod plan;
+#[cfg(feature = "probe")]
+pub mod probe;
+#[cfg(feature = "sim")]
+pub mod sim;
+pub mod spec;
+pub mod stats;
+pub mod stream;
+#[cfg(feature = "otel")]
+pub mod telemetry;
+pub mod verdict;

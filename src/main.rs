@@ -1,0 +1,2 @@
+//! The command `relayproof`.
+fn main() {}

@@ -1,0 +1,3 @@
+//! From attempts to values: what each metric says of one sample. Aggregates nothing.
+
+pub mod metric;

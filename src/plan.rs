@@ -1,0 +1,348 @@
+//! What will be done: every default resolved, every seed fixed, before anything is sent.
+//!
+//! Pure: touches no environment, clock or network. Names of keys and files are kept; their
+//! contents are read by whoever runs the plan.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::dialect::{Message, Protocol};
+use crate::expect::Expect;
+use crate::observation::named;
+use crate::spec::objective::Objective;
+use crate::stream::Timeouts;
+use std::fmt;
+
+/// One spec file, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Name of the spec.
+    pub name: String,
+    /// Path as the user gave it.
+    pub source: String,
+    /// SHA-256 of the spec's text, hex.
+    pub spec_sha256: String,
+    /// SHA-256 of the canonical resolved plan without secrets and comments, hex.
+    pub digest: String,
+    /// How samples are drawn.
+    pub sampling: Sampling,
+    /// How they are judged.
+    pub judge: Judging,
+    /// What telemetry may carry and where its links point.
+    pub otel: OtelSettings,
+    /// The cells, in spec order.
+    pub cells: Vec<Cell>,
+}
+
+/// How samples are drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Starts per second, open loop.
+    pub rate_per_s: f64,
+    /// Most counted samples of a cell.
+    pub max_samples: u64,
+    /// Most open calls at once; a start delayed by it is recorded as lag.
+    pub concurrency: u32,
+    /// Calls sent before counting begins.
+    pub warmup: u32,
+    /// Most tokens of the whole spec, prompt and answer.
+    pub max_tokens: Option<u64>,
+    /// Longest wall-clock time of a cell.
+    #[serde(rename = "max_duration_us", with = "crate::observation::opt_micros")]
+    pub max_duration: Option<Duration>,
+}
+
+named! {
+    /// Which rule decides.
+    Method {
+        /// Looks after every sample, stops early.
+        Sequential = "sequential",
+        /// Wilson bounds at a fixed n, one look.
+        Wilson = "wilson",
+    }
+}
+
+named! {
+    /// What a pass claims.
+    Mode {
+        /// Shown to meet the objective.
+        Prove = "prove",
+        /// Not shown to violate it.
+        Guard = "guard",
+    }
+}
+
+named! {
+    /// What an inconclusive verdict does to the test.
+    OnInconclusive {
+        /// The test fails.
+        Fail = "fail",
+        /// The test passes with a printed warning.
+        Warn = "warn",
+    }
+}
+
+named! {
+    /// When a cell stops.
+    Stop {
+        /// When every gating objective is decided.
+        All = "all",
+        /// At the first violation.
+        First = "first",
+    }
+}
+
+/// How samples are judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judging {
+    /// The rule.
+    pub method: Method,
+    /// 1 − α of each objective, unless it says otherwise, in parts per million.
+    pub confidence_ppm: u32,
+    /// What a pass claims.
+    pub mode: Mode,
+    /// What inconclusive does.
+    pub on_inconclusive: OnInconclusive,
+    /// When a cell stops.
+    pub stop: Stop,
+    /// Odds ratio of the relay that the pass account bets on (2 to 20).
+    pub design_ratio: f64,
+    /// Whether an objective that can no longer pass is closed early.
+    pub futility: bool,
+    /// How tokens are counted when usage is missing.
+    pub tokens: Tokens,
+}
+
+named! {
+    /// How the tokens of a stream are counted.
+    Tokens {
+        /// As the relay reports them; missing is undefined.
+        Usage = "usage",
+        /// One content event is one token.
+        Events = "events",
+    }
+}
+
+/// Telemetry settings of a spec.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtelSettings {
+    /// Template of a trace's address; `{trace_id}` is filled in.
+    pub trace_url: Option<String>,
+    /// Whether a CI trace context is the parent of the run (else it is linked).
+    pub ci_parent: bool,
+    /// Whether `traceparent` is sent to the relay.
+    pub propagate: bool,
+}
+
+/// Relay × model × workload: one set of samples, judged by all its objectives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The relay.
+    pub relay: Relay,
+    /// The model.
+    pub model: String,
+    /// The workload.
+    pub workload: Workload,
+    /// What is promised, in spec order.
+    pub objectives: Vec<Objective>,
+    /// Stable id: hash of the plan's digest and the cell's name, hex.
+    pub id: String,
+    /// Why the cell's tests are ignored, where the spec says so.
+    pub ignored: Option<String>,
+}
+
+impl Cell {
+    /// `relay/model/workload`.
+    pub fn name(&self) -> String {
+        format!("{}/{}/{}", self.relay.name, self.model, self.workload.name)
+    }
+}
+
+/// One planned start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// Index in the cell, from 0; warm-up slots have their own count.
+    pub index: u64,
+    /// Planned start, from the start of the cell's sampling.
+    pub start: Duration,
+    /// Sent and traced, never counted.
+    pub warmup: bool,
+    /// Stable id of the sample, hex.
+    pub id: String,
+    /// Nonce of the prompt; unique, so that no cache can answer.
+    pub nonce: String,
+}
+
+/// Where a relay is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Endpoint {
+    /// A base URL, as the official SDK takes it.
+    Url(String),
+    /// The embedded relay.
+    Simulate(Simulate),
+}
+
+/// One relay, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relay {
+    /// Name.
+    pub name: String,
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Wire protocol.
+    pub protocol: Protocol,
+    /// Whether answers are streamed.
+    pub stream: bool,
+    /// Fresh connections or a warm pool.
+    pub connection: ConnectionMode,
+    /// Which HTTP client.
+    pub transport: TransportKind,
+    /// HTTP version.
+    pub http: HttpVersion,
+    /// Proxy.
+    pub proxy: Proxy,
+    /// Additional trusted CA, a PEM file; the path is relative to the spec's folder.
+    pub ca_file: Option<String>,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Retries.
+    pub retry: Retry,
+    /// Extra request headers.
+    pub headers: BTreeMap<String, String>,
+    /// Where the API key comes from; `None` sends none.
+    pub api_key: Option<KeySource>,
+    /// Whether a missing key is an error rather than an ignored test.
+    pub required: bool,
+}
+
+named! {
+    /// Whether each sample opens its own connection.
+    ConnectionMode {
+        /// DNS, TCP and TLS on each sample.
+        Fresh = "fresh",
+        /// A warm pool.
+        Reuse = "reuse",
+    }
+}
+
+named! {
+    /// Which HTTP client sends the requests.
+    TransportKind {
+        /// reqwest, with phase hooks.
+        Reqwest = "reqwest",
+        /// HTTP/1.1 over a plain or TLS socket, which shows framing and the first byte.
+        Raw = "raw",
+    }
+}
+
+named! {
+    /// Which HTTP version is used.
+    HttpVersion {
+        /// What TLS agrees on; HTTP/1.1 on plain connections.
+        Auto = "auto",
+        /// HTTP/1.1 only.
+        Http1 = "1.1",
+        /// HTTP/2 only (with prior knowledge on plain connections).
+        Http2 = "2",
+    }
+}
+
+/// Proxy setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Proxy {
+    /// Straight to the relay.
+    None,
+    /// From `HTTPS_PROXY` and its kin.
+    Env,
+    /// `http://`, `https://`, `socks5://` or `socks5h://`.
+    Url(String),
+}
+
+/// Where a key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// An environment variable.
+    Env(String),
+    /// A file, relative to the spec's folder.
+    File(String),
+    /// The standard output of a command.
+    Command(Vec<String>),
+}
+
+/// When to try again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Statuses that are tried again.
+    pub statuses: Vec<u16>,
+    /// Whether a failure to connect is tried again.
+    pub connect: bool,
+    /// Most retries after the first attempt.
+    pub max: u32,
+    /// First wait.
+    #[serde(rename = "backoff_us", with = "crate::observation::micros")]
+    pub backoff: Duration,
+    /// Growth of the wait.
+    pub factor: f64,
+    /// Full jitter: the wait is drawn between zero and the computed one.
+    pub jitter: bool,
+    /// Longest wait.
+    #[serde(rename = "cap_us", with = "crate::observation::micros")]
+    pub cap: Duration,
+    /// Whether `Retry-After` is obeyed (up to a minute).
+    pub obey_retry_after: bool,
+}
+
+/// One workload, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Name.
+    pub name: String,
+    /// Messages, placeholders (`{{nonce}}`, `{{seal}}`, `{{index}}`) not yet filled in.
+    pub messages: Vec<Message>,
+    /// Request members.
+    pub params: Map<String, Value>,
+    /// What the answer must be like.
+    pub expect: Expect,
+}
+
+/// Settings of the embedded relay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulate {
+    /// From request to first token.
+    #[serde(rename = "first_token_us", with = "crate::observation::micros")]
+    pub first_token: Duration,
+    /// Between tokens.
+    #[serde(rename = "token_gap_us", with = "crate::observation::micros")]
+    pub token_gap: Duration,
+    /// Tokens of an answer.
+    pub tokens: u32,
+    /// Serve HTTPS with a certificate made at start.
+    pub tls: bool,
+    /// Faults with their shares in parts per million and their parameters.
+    pub faults: Vec<PlannedFault>,
+}
+
+/// One fault of the embedded relay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedFault {
+    /// Name from the embedded relay's catalogue.
+    pub fault: String,
+    /// Share of the requests that it hits, in parts per million.
+    pub share_ppm: u32,
+    /// Extra wait (`slow_first_token`, `stall` before it gives up).
+    #[serde(rename = "delay_us", with = "crate::observation::opt_micros", default)]
+    pub delay: Option<Duration>,
+    /// Status code (`status`).
+    pub code: Option<u16>,
+    /// Tries of the same request that fail before one succeeds (`status`); `None`: all fail.
+    pub recover_after: Option<u32>,
+    /// Tokens that are sent before the fault strikes.
+    pub after_tokens: Option<u32>,
+    /// `Retry-After` to send (`status`), whole seconds.
+    pub retry_after_s: Option<u32>,
+}

@@ -1,0 +1,5 @@
+//! Drives the samples of a cell: pacing, attempts, retries, cancellation. The only clock.
+//!
+//! Knows plans, dialects and exchanges; never objectives or verdicts.
+
+pub mod transport;

@@ -1,0 +1,1 @@
+//! The embedded relay: plays timed byte scripts on loopback. Sees nothing of ours.

@@ -1,0 +1,1 @@
+//! Numbers in, numbers out; imports nothing of ours.

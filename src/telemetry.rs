@@ -1,0 +1,1 @@
+//! Evidence in, spans and metrics out; the only place that names OpenTelemetry.
