@@ -2,4 +2,6 @@
 //!
 //! Knows plans, dialects and exchanges; never objectives or verdicts.
 
+pub mod cancel;
+pub mod clock;
 pub mod transport;
