@@ -1,0 +1,1 @@
+//! A crate that calls an LLM relay, and tests it.

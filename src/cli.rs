@@ -1,0 +1,142 @@
+//! The command line: clap types, one file per command, all terminal text, exit codes.
+//!
+//! Computes no results: each command asks the library and prints what it says.
+
+pub mod check;
+mod demo;
+pub mod judge;
+pub mod plan;
+mod probe;
+mod run;
+pub mod simulate;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// How the command ends; the whole list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Every objective is met (or could not be shown to be violated, where that is asked).
+    Pass = 0,
+    /// An objective is violated; for `probe`, any outcome but ok.
+    Violated = 1,
+    /// The command line or a spec is wrong.
+    Usage = 2,
+    /// Nothing is violated, something is open, and the policy says fail.
+    Inconclusive = 3,
+    /// Nothing could be measured (no key, no folder), or relayproof itself failed.
+    NotMeasured = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+#[derive(Parser)]
+#[command(
+    name = "relayproof",
+    version,
+    about = "Acceptance tests for LLM API relays",
+    after_help = "Exit codes: 0 pass, 1 violated, 2 usage or spec, 3 inconclusive, 4 nothing measured."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Four embedded relays, one pass, two violations, one open question; needs nothing
+    Demo(demo::Args),
+    /// Sample and judge the relays of spec files
+    Run(run::Args),
+    /// Say whether spec files are right, and every mistake if not
+    Check {
+        /// Spec files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Show what a run would send, before anything is sent
+    Plan {
+        /// Spec file
+        file: PathBuf,
+        /// Overlay of the spec
+        #[arg(long, env = "RELAYPROOF_PROFILE")]
+        profile: Option<String>,
+    },
+    /// Judge evidence again, offline
+    Judge {
+        /// Evidence files, or folders of them
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Output
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// One streamed call: where its time went, what was found, whose fault
+    Probe(probe::Args),
+    /// Serve the embedded relay on loopback
+    Simulate(simulate::Args),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One JSON document, schema-versioned
+    Json,
+}
+
+/// Runs the command with the process's arguments.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap picks stdout for help and stderr for mistakes; a closed pipe is nobody's error.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage } else { Exit::Pass });
+        }
+    };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let exit = match cli.command {
+        Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Run(args) => run::run(&args, &mut out),
+        Command::Check { files } => check::check(&files, &mut out),
+        Command::Plan { file, profile } => plan::plan(&file, profile.as_deref(), &mut out),
+        Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Probe(args) => probe::run(&args, &mut out),
+        Command::Simulate(args) => simulate::run(&args, &mut out),
+    };
+    let exit = exit.and_then(|exit| out.flush().map(|()| exit));
+    match exit {
+        Ok(exit) => exit.into(),
+        // Whoever reads stdout has gone (`relayproof … | head`): not our failure, nothing to say.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Pass.into(),
+        Err(error) => {
+            complain(&format!("error: cannot write the results: {error}"));
+            Exit::NotMeasured.into()
+        }
+    }
+}
+
+/// Whether results are coloured: a terminal, unless `NO_COLOR` or `CLICOLOR_FORCE` say otherwise.
+pub(crate) fn colour() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if set("NO_COLOR") {
+        return false;
+    }
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+    forced || io::stdout().is_terminal()
+}
+
+/// A line on stderr.
+#[expect(clippy::print_stderr, reason = "errors of the command belong on stderr")]
+pub(crate) fn complain(line: &str) {
+    eprintln!("{line}");
+}

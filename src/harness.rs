@@ -1,0 +1,90 @@
+//! `cargo test`: spec files become trials, one per objective and cell.
+//!
+//! The trials of a cell share one set of samples, inside this process and across processes
+//! (cargo-nextest). Knows nothing of the YAML grammar and computes no statistics.
+
+mod settings;
+mod specs;
+mod trials;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::Arguments;
+
+use self::settings::Settings;
+use self::specs::Loaded;
+use self::trials::Session;
+
+/// How long telemetry may take at the end.
+const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
+
+/// Exit code of libtest for a failed run.
+const FAILED: u8 = 101;
+
+/// Runs every spec (`*.yaml`, `*.yml`) of a folder as tests; `specs` is relative to the package.
+///
+/// This is the whole `main` of a test target with `harness = false`:
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     relayproof::main("specs")
+/// }
+/// ```
+///
+/// The command line is libtest's (`--list`, `--exact`, filters, `--ignored`, `--format json`), the
+/// exit code too: 0, or 101 when a test failed.
+pub fn main(specs: impl AsRef<Path>) -> ExitCode {
+    run(specs.as_ref(), Arguments::from_args())
+}
+
+fn run(specs: &Path, arguments: Arguments) -> ExitCode {
+    let settings = Settings::from_process(&arguments);
+    let loaded = match specs::load(&settings.package.join(specs), settings.profile.as_deref()) {
+        Ok(loaded) => loaded,
+        Err(mistakes) => {
+            say(&mistakes.render(settings.colour));
+            return ExitCode::from(FAILED);
+        }
+    };
+    if arguments.list {
+        return libtest_mimic::run(&arguments, trials::listed(&loaded, &settings)).exit_code();
+    }
+    sample_and_judge(loaded, settings, &arguments)
+}
+
+fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
+    let session = match Session::open(loaded, settings) {
+        Ok(session) => Arc::new(session),
+        Err(error) => {
+            say(&format!("error: {error}\n"));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let conclusion = libtest_mimic::run(arguments, Session::trials(&session));
+    let closing = session.close(TELEMETRY_BUDGET, conclusion.has_failed());
+    if closing_goes_to_stdout(arguments) {
+        print(&closing);
+    } else {
+        say(&closing);
+    }
+    conclusion.exit_code()
+}
+
+/// Machine-readable output keeps stdout to itself.
+fn closing_goes_to_stdout(arguments: &Arguments) -> bool {
+    use libtest_mimic::FormatSetting;
+    !matches!(arguments.format, Some(FormatSetting::Json))
+}
+
+#[expect(clippy::print_stdout, reason = "the harness's own closing words")]
+fn print(text: &str) {
+    print!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "the harness's own errors")]
+fn say(text: &str) {
+    eprint!("{text}");
+}

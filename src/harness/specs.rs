@@ -1,0 +1,130 @@
+//! Spec files of a folder, parsed and resolved; every mistake of every file at once.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::plan;
+use crate::run::Planned;
+use crate::spec::{self, SpecErrors};
+
+/// All specs of a folder, resolved, in the order of their file names.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) plans: Vec<Planned>,
+}
+
+/// What is wrong with the specs.
+#[derive(Debug)]
+pub(super) struct Mistakes(Vec<Mistake>);
+
+#[derive(Debug)]
+enum Mistake {
+    Spec(SpecErrors),
+    Read(PathBuf, io::Error),
+    NoSpecs(PathBuf),
+    SameTest(String, PathBuf),
+}
+
+impl Mistakes {
+    /// The text for a person.
+    pub(super) fn render(&self, colour: bool) -> String {
+        let mut text = String::new();
+        for mistake in &self.0 {
+            let words = match mistake {
+                Mistake::Spec(errors) => errors.render(colour),
+                Mistake::Read(path, error) => {
+                    format!("error: cannot read {}: {error}\n", path.display())
+                }
+                Mistake::NoSpecs(folder) => format!(
+                    "error: no spec found in {}\n  = help: put a file that ends in .yaml there, or \
+                     give `relayproof::main` another folder\n",
+                    folder.display()
+                ),
+                Mistake::SameTest(name, path) => format!(
+                    "error: the test `{name}` of {} is there already\n  = help: rename the relay or \
+                     the workload in one of the two specs; tests are told apart by their names\n",
+                    path.display()
+                ),
+            };
+            text.push_str(&words);
+        }
+        text
+    }
+}
+
+/// Reads all specs of `folder`.
+pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mistakes> {
+    let mut mistakes = Vec::new();
+    let mut plans: Vec<Planned> = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    let files = match spec_files(folder) {
+        Ok(files) => files,
+        Err(error) => return Err(Mistakes(vec![Mistake::Read(folder.to_owned(), error)])),
+    };
+    for path in &files {
+        match load_one(path, profile) {
+            Ok(planned) => {
+                let clash = planned
+                    .plan
+                    .cells
+                    .iter()
+                    .flat_map(|cell| cell.objectives.iter().map(|objective| test_name(cell, objective)))
+                    .find(|name| !names.insert(name.clone()));
+                if let Some(name) = clash {
+                    mistakes.push(Mistake::SameTest(name, path.clone()));
+                }
+                plans.push(planned);
+            }
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    if files.is_empty() {
+        mistakes.push(Mistake::NoSpecs(folder.to_owned()));
+    }
+    if mistakes.is_empty() {
+        Ok(Loaded { plans })
+    } else {
+        Err(Mistakes(mistakes))
+    }
+}
+
+/// `relay/model/workload/objective`.
+pub(super) fn test_name(
+    cell: &plan::Cell,
+    objective: &crate::spec::objective::Objective,
+) -> String {
+    format!("{}/{}", cell.name(), objective.text)
+}
+
+fn spec_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_spec = path
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if is_spec && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn load_one(path: &Path, profile: Option<&str>) -> Result<Planned, Mistake> {
+    let text = fs::read_to_string(path).map_err(|error| Mistake::Read(path.to_owned(), error))?;
+    let shown = shown_path(path);
+    let lookup = |name: &str| env::var(name).ok();
+    let plan = spec::parse(&shown, &text, &lookup)
+        .and_then(|spec| plan::resolve(&spec, profile))
+        .map_err(Mistake::Spec)?;
+    Ok(Planned::new(plan, path.parent().unwrap_or(Path::new(""))))
+}
+
+/// The path as a person would type it: relative to the working folder where it lies below it.
+fn shown_path(path: &Path) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+}

@@ -1,0 +1,151 @@
+//! From plans to trials: names, ignored tests and their reasons, and what a trial says.
+
+use std::env;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use super::settings::Settings;
+use super::specs::{Loaded, test_name};
+use crate::plan::{Cell, KeySource};
+use crate::report::terminal;
+use crate::run::{CellError, CellOutcome, Session as RunSession};
+use crate::verdict::{self, Effect};
+
+/// One test process: the specs and everything their cells share.
+pub(super) struct Session {
+    loaded: Loaded,
+    settings: Settings,
+    run: RunSession,
+}
+
+impl Session {
+    /// Starts the measuring runtime, the run's folder and telemetry.
+    pub(super) fn open(loaded: Loaded, settings: Settings) -> Result<Self, crate::run::StartError> {
+        let run = RunSession::start(&settings.runs, &settings.run_id)?;
+        Ok(Self {
+            loaded,
+            settings,
+            run,
+        })
+    }
+
+    /// One trial per objective and cell.
+    pub(super) fn trials(session: &Arc<Self>) -> Vec<Trial> {
+        each(&session.loaded)
+            .map(|(spec, cell, objective, name)| {
+                let ignored = why_ignored(&session.loaded.plans[spec].plan.cells[cell]);
+                let flag = ignored.is_some() && session.settings.mark_ignored;
+                let session = Arc::clone(session);
+                Trial::ignorable_test(name, move || match ignored {
+                    Some(Ignored::BySpec(_)) if session.settings.run_ignored => {
+                        session.judge(spec, cell, objective)
+                    }
+                    Some(Ignored::BySpec(why) | Ignored::NoKey(why)) => {
+                        Ok(Completion::ignored_with(why))
+                    }
+                    None => session.judge(spec, cell, objective),
+                })
+                .with_ignored_flag(flag)
+            })
+            .collect()
+    }
+
+    fn judge(&self, spec: usize, cell: usize, objective: usize) -> Result<Completion, Failed> {
+        let planned = &self.loaded.plans[spec];
+        let outcome = self
+            .run
+            .settle(planned, cell)
+            .map_err(|error| Failed::from(not_measured(&error)))?;
+        let judging = &outcome.evidence.header.judge;
+        let stated = &outcome.evidence.header.objectives[objective];
+        let verdict = &outcome.verdicts[objective];
+        match verdict::effect(verdict, stated, judging) {
+            Effect::Ok | Effect::Warning => Ok(Completion::Completed),
+            Effect::Failure => Err(Failed::from(self.failure(&outcome, objective))),
+        }
+    }
+
+    fn failure(&self, outcome: &CellOutcome, objective: usize) -> String {
+        terminal::failure(
+            &outcome.evidence,
+            &outcome.verdicts[objective],
+            &outcome.path.display().to_string(),
+            self.run.trace_url(),
+            self.settings.colour,
+        )
+    }
+
+    /// Ends telemetry and says what was measured.
+    pub(super) fn close(&self, budget: Duration, failed: bool) -> String {
+        let mut text = String::new();
+        for outcome in self.run.outcomes() {
+            text.push_str(&terminal::cell(
+                &outcome.evidence,
+                &outcome.verdicts,
+                self.settings.colour,
+            ));
+        }
+        text.push_str(&self.run.close(budget, failed));
+        text
+    }
+}
+
+/// The trials of a listing: same names and flags, nothing behind them.
+pub(super) fn listed(loaded: &Loaded, settings: &Settings) -> Vec<Trial> {
+    each(loaded)
+        .map(|(spec, cell, _, name)| {
+            let ignored = why_ignored(&loaded.plans[spec].plan.cells[cell]).is_some();
+            Trial::test(name, || Ok(())).with_ignored_flag(ignored && settings.mark_ignored)
+        })
+        .collect()
+}
+
+/// Spec index, cell index, objective index and test name.
+fn each(loaded: &Loaded) -> impl Iterator<Item = (usize, usize, usize, String)> + '_ {
+    loaded.plans.iter().enumerate().flat_map(|(spec, planned)| {
+        planned
+            .plan
+            .cells
+            .iter()
+            .enumerate()
+            .flat_map(move |(index, cell)| {
+                cell.objectives
+                    .iter()
+                    .enumerate()
+                    .map(move |(number, objective)| {
+                        (spec, index, number, test_name(cell, objective))
+                    })
+            })
+    })
+}
+
+enum Ignored {
+    BySpec(String),
+    NoKey(String),
+}
+
+/// A key that is not there is known before anything runs; files and commands are asked later.
+fn why_ignored(cell: &Cell) -> Option<Ignored> {
+    if let Some(why) = &cell.ignored {
+        return Some(Ignored::BySpec(why.clone()));
+    }
+    match &cell.relay.api_key {
+        Some(KeySource::Env(name)) if !cell.relay.required => {
+            let unset = env::var_os(name).is_none_or(|value| value.is_empty());
+            unset.then(|| Ignored::NoKey(format!("{name} is not set")))
+        }
+        Some(KeySource::Env(_) | KeySource::File(_) | KeySource::Command(_)) | None => None,
+    }
+}
+
+fn not_measured(error: &CellError) -> String {
+    let mut text = format!("ERROR  nothing was measured: {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
+}

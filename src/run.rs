@@ -1,0 +1,127 @@
+//! Runs plans: embedded relays and keys, sampling, evidence on disk, decisions.
+//!
+//! Shared by the test harness and the command. Prints nothing; whoever runs it watches through
+//! [`Watch`].
+
+mod folder;
+mod sampler;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+pub use folder::{FolderError, RunFolder, fresh_run_id};
+pub use sampler::CellError;
+
+use crate::evidence::{Evidence, Header, Sample};
+use crate::plan::{Cell, Plan};
+use crate::probe::cancel::Cancel;
+use crate::verdict::Verdict;
+
+/// What a run tells whoever watches it, as it happens. Called from the measuring runtime: it must
+/// not block.
+pub trait Watch: Send + Sync {
+    /// Sampling of a cell begins.
+    fn begin(&self, header: &Header) {
+        let _ = header;
+    }
+
+    /// One call is on record.
+    fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
+        let _ = (header, sample, progress);
+    }
+
+    /// The cell is decided or given up.
+    fn end(&self, outcome: &CellOutcome) {
+        let _ = outcome;
+    }
+}
+
+/// How far a cell is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Counted samples on record.
+    pub done: u64,
+    /// Most that will be taken.
+    pub most: u64,
+}
+
+/// A sampled and judged cell.
+#[derive(Clone, Debug)]
+pub struct CellOutcome {
+    /// The record.
+    pub evidence: Evidence,
+    /// One verdict per objective, in spec order.
+    pub verdicts: Vec<Verdict>,
+    /// Where the record lies.
+    pub path: PathBuf,
+    /// Whether this process took the samples (else another one of the same run did).
+    pub sampled_here: bool,
+}
+
+/// A spec file's plan and where its relative paths start.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// Folder of the spec file.
+    pub base: PathBuf,
+    cells: Vec<Mutex<Option<Settled>>>,
+}
+
+type Settled = Result<std::sync::Arc<CellOutcome>, std::sync::Arc<CellError>>;
+
+impl Planned {
+    /// A plan whose relative paths start at `base`.
+    pub fn new(plan: Plan, base: &Path) -> Self {
+        let cells = plan.cells.iter().map(|_| Mutex::new(None)).collect();
+        Self {
+            plan,
+            base: base.to_owned(),
+            cells,
+        }
+    }
+
+    /// The cell's outcome: sampled by the first caller, awaited by the others.
+    ///
+    /// Blocks; not for use inside the runtime.
+    pub fn settle(&self, index: usize, runner: &Runner<'_>) -> Settled {
+        let (Some(slot), Some(cell)) = (self.cells.get(index), self.plan.cells.get(index)) else {
+            return Err(std::sync::Arc::new(CellError::NoSuchCell));
+        };
+        // A panic in another trial must not turn into a second, unrelated failure here.
+        let mut settled = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        settled
+            .get_or_insert_with(|| {
+                runner
+                    .cell(self, cell)
+                    .map(std::sync::Arc::new)
+                    .map_err(std::sync::Arc::new)
+            })
+            .clone()
+    }
+}
+
+/// Everything the cells of a run share.
+pub struct Runner<'a> {
+    /// Where evidence goes.
+    pub folder: &'a RunFolder,
+    /// The measuring runtime.
+    pub runtime: &'a tokio::runtime::Handle,
+    /// Calls the run off.
+    pub cancel: Cancel,
+    /// Who watches.
+    pub watch: &'a dyn Watch,
+}
+
+impl Runner<'_> {
+    /// Samples and judges one cell, or reads what another process of this run recorded.
+    fn cell(&self, planned: &Planned, cell: &Cell) -> Result<CellOutcome, CellError> {
+        let path = self.folder.evidence(cell);
+        let _lock = self.folder.lock(cell)?;
+        let outcome = self
+            .runtime
+            .block_on(sampler::settle(self, planned, cell, path))?;
+        self.watch.end(&outcome);
+        Ok(outcome)
+    }
+}

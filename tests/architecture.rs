@@ -1,0 +1,199 @@
+//! The fences: which module may name which, which crate belongs to whom, and how long a file is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Module → modules of ours that it may name. A module that is not listed may not exist.
+const EDGES: &[(&str, &[&str])] = &[
+    ("observation", &[]),
+    ("stats", &[]),
+    ("dialect", &["observation"]),
+    ("expect", &["observation"]),
+    ("stream", &["dialect", "expect", "observation"]),
+    ("measure", &["evidence", "observation", "plan", "spec"]),
+    ("spec", &["dialect", "expect", "measure", "observation", "plan", "stats", "stream"]),
+    ("plan", &["dialect", "expect", "measure", "observation", "spec", "stats", "stream"]),
+    ("evidence", &["dialect", "observation", "plan", "spec"]),
+    ("attribution", &["evidence", "measure", "observation", "plan", "spec", "verdict"]),
+    ("verdict", &["evidence", "measure", "observation", "plan", "spec", "stats"]),
+    ("report", &["attribution", "evidence", "measure", "observation", "plan", "spec", "stats", "verdict"]),
+    ("probe", &["dialect", "evidence", "expect", "observation", "plan", "stream"]),
+    ("sim", &[]),
+    ("telemetry", &["evidence", "measure", "observation", "plan", "probe", "spec", "verdict"]),
+    ("run", &["attribution", "evidence", "measure", "observation", "plan", "probe", "sim", "spec", "verdict"]),
+    ("harness", &["evidence", "plan", "probe", "report", "run", "spec", "telemetry", "verdict"]),
+    ("cli", &["*"]),
+    ("lib", &["*"]),
+    ("main", &["*"]),
+];
+
+/// Outside crate → the only modules that may name it.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("reqwest", &["probe", "telemetry"]),
+    ("serde_yaml", &["spec"]),
+    ("statrs", &["stats"]),
+    ("libtest_mimic", &["harness"]),
+    ("clap", &["cli", "main"]),
+    ("opentelemetry", &["telemetry"]),
+    ("opentelemetry_sdk", &["telemetry"]),
+    ("opentelemetry_otlp", &["telemetry"]),
+    ("tracing_opentelemetry", &["telemetry"]),
+    ("hyper_util", &["probe"]),
+    ("httparse", &["probe"]),
+    ("rcgen", &["sim"]),
+    ("annotate_snippets", &["spec"]),
+];
+
+/// Modules of the pure core: no clock, no socket, no environment, no standard output.
+const PURE: &[&str] = &[
+    "observation", "stats", "dialect", "expect", "stream", "measure", "spec", "plan", "verdict",
+    "attribution", "report",
+];
+
+/// What a pure module may not name outside its tests.
+const IMPURE: &[&str] = &[
+    "std::env", "std::fs", "std::net", "std::thread", "std::process", "Instant::now",
+    "SystemTime::now", "println!", "eprintln!", "tokio::", "async fn",
+];
+
+#[test]
+fn modules_name_only_what_they_may() {
+    let mut wrong = Vec::new();
+    for (path, module, code) in sources() {
+        let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == module) else {
+            wrong.push(format!("{}: module `{module}` is not in the table", path.display()));
+            continue;
+        };
+        for (line, target) in mentions(&code, "crate::") {
+            let known = EDGES.iter().any(|(name, _)| *name == target);
+            if known && target != module && !allowed.contains(&"*") && !allowed.contains(&target.as_str()) {
+                wrong.push(format!("{}:{line}: `{module}` may not name `{target}`", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_outside_crate_has_one_owner() {
+    let mut wrong = Vec::new();
+    for (path, module, code) in sources() {
+        for (outside, owners) in OWNERS {
+            let named = code.lines().any(|line| {
+                let line = strip_comment(line);
+                names_path(line, outside)
+            });
+            if named && !owners.contains(&module.as_str()) {
+                wrong.push(format!("{}: `{module}` names `{outside}`", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_pure_core_touches_nothing_outside_itself() {
+    let mut wrong = Vec::new();
+    for (path, module, code) in sources() {
+        if !PURE.contains(&module.as_str()) {
+            continue;
+        }
+        for (number, line) in code.lines().enumerate() {
+            for impure in IMPURE {
+                if strip_comment(line).contains(impure) {
+                    wrong.push(format!("{}:{}: {impure}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    for (path, _, _) in sources() {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("//!"), "{} does not open with `//!`", path.display());
+    }
+}
+
+/// Over 500 lines is worth a thought, over 1,000 a wall in the wrong place.
+#[test]
+fn no_source_file_passes_a_thousand_lines() {
+    for (path, _, _) in sources() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        if lines > 500 {
+            println!("warning: {} has {lines} lines", path.display());
+        }
+        assert!(lines <= 1000, "{} has {lines} lines", path.display());
+    }
+}
+
+/// Path, top-level module and code (tests cut off) of each file under `src`.
+fn sources() -> Vec<(PathBuf, String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = BTreeMap::new();
+    walk(&root, &mut found);
+    assert!(found.len() > 10, "only {} source files found", found.len());
+    found
+        .into_iter()
+        .map(|(path, text)| {
+            let inside = path.strip_prefix(&root).unwrap();
+            let first = inside.components().next().unwrap().as_os_str().to_string_lossy();
+            let module = first.trim_end_matches(".rs").to_owned();
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
+            (path, module, code)
+        })
+        .collect()
+}
+
+fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.insert(path, text);
+        }
+    }
+}
+
+/// Each `prefix<name>` of the code, groups `prefix{a, b::c}` taken apart, with its line.
+fn mentions(code: &str, prefix: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let line = strip_comment(line);
+        for (at, _) in line.match_indices(prefix) {
+            let rest = &line[at + prefix.len()..];
+            let names: Vec<&str> = match rest.strip_prefix('{') {
+                Some(group) => group.split(['}', ',']).collect(),
+                None => vec![rest],
+            };
+            for name in names {
+                let name: String = name
+                    .trim()
+                    .chars()
+                    .take_while(|c| c.is_ascii_lowercase() || *c == '_' || c.is_ascii_digit())
+                    .collect();
+                if !name.is_empty() {
+                    found.push((number + 1, name));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn names_path(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let free = before.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        free && line[at + name.len()..].starts_with("::")
+    })
+}
+
+fn strip_comment(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
