@@ -1,7 +1,0 @@
-//! The specs of this repository as tests.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    relayproof::main("specs")
-}
