@@ -85,3 +85,80 @@ fn read(message: &str) -> Option<What> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+    use crate::probe::clock::Clock;
+    use crate::probe::hooks::{ATTEMPT, Known, Sink, SystemLookup, WatchConnects, WatchedLookup};
+
+    /// The TCP marks of one request to `url`.
+    async fn marks(url: String) -> Vec<What> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .tls_backend_preconfigured(
+                crate::probe::tls::client_config(crate::plan::HttpVersion::Auto, &[]).unwrap(),
+            )
+            .dns_resolver(WatchedLookup(SystemLookup))
+            .connector_layer(WatchConnects(Known::default().into()))
+            .build()
+            .unwrap();
+        let sink = Sink::new(Clock::start());
+        let answer = ATTEMPT.scope(sink.clone(), client.get(url).send()).await;
+        assert!(answer.is_err(), "nobody answers here");
+        std::iter::from_fn(|| sink.next())
+            .map(|mark| mark.what)
+            .filter(|what| {
+                matches!(
+                    what,
+                    What::Dialling(_) | What::Dialled(_) | What::DialFailed(_)
+                )
+            })
+            .collect()
+    }
+
+    /// Fails when the connector's messages are worded differently: then [`read`] has to follow.
+    #[tokio::test]
+    async fn the_connectors_messages_still_name_each_address_tried() {
+        let subscriber = tracing_subscriber::registry().with(ConnectEvents::layer());
+        let _guard = tracing::subscriber::set_default(subscriber);
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let closing = tokio::spawn(async move { drop(listener.accept().await) });
+        let seen = marks(format!("http://{address}/")).await;
+        closing.await.unwrap();
+        assert_eq!(seen, [What::Dialling(address), What::Dialled(address)]);
+
+        // Nobody listens there any more.
+        let seen = marks(format!("http://{address}/")).await;
+        assert_eq!(seen, [What::Dialling(address), What::DialFailed(address)]);
+    }
+
+    #[test]
+    fn an_endless_message_is_not_kept() {
+        let mut message = String::new();
+        let _ = write!(
+            Limited(&mut message),
+            "{}{}",
+            "x".repeat(100),
+            "y".repeat(LONGEST)
+        );
+        assert_eq!(message.len(), 100);
+    }
+
+    #[test]
+    fn other_messages_mean_nothing() {
+        for message in [
+            "",
+            "connecting to ",
+            "connected to nowhere",
+            "connect error for x",
+        ] {
+            assert_eq!(read(message), None, "{message:?}");
+        }
+    }
+}

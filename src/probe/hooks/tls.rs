@@ -61,13 +61,9 @@ impl ServerCertVerifier for WatchedVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let verified = match &self.inner {
-            Some(inner) => inner.verify_server_cert(
-                end_entity,
-                intermediates,
-                server_name,
-                ocsp_response,
-                now,
-            ),
+            Some(inner) => {
+                inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
             None => Err(CertificateError::UnknownIssuer.into()),
         };
         on_link(|link| link.note(What::Certificate(verified.is_ok())));
