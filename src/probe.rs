@@ -4,4 +4,7 @@
 
 pub mod cancel;
 pub mod clock;
+pub mod hooks;
+pub mod reqwest_client;
+pub mod tls;
 pub mod transport;

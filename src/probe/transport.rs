@@ -9,6 +9,32 @@ use http::HeaderMap;
 use url::Url;
 
 use crate::plan::{ConnectionMode, HttpVersion};
+use crate::probe::cancel::Cancel;
+use crate::probe::clock::Clock;
+use crate::probe::reqwest_client::ReqwestTransport;
+use crate::stream::Exchange;
+
+/// The HTTP client of one relay.
+#[derive(Debug)]
+pub enum Transport {
+    /// reqwest, with phase hooks.
+    Reqwest(ReqwestTransport),
+}
+
+impl Transport {
+    /// Sends the request and tells the exchange everything up to its end.
+    pub async fn attempt(
+        &self,
+        request: &Request,
+        exchange: &mut Exchange,
+        clock: &Clock,
+        cancel: &mut Cancel,
+    ) {
+        match self {
+            Self::Reqwest(transport) => transport.attempt(request, exchange, clock, cancel).await,
+        }
+    }
+}
 
 /// One HTTP request, ready to send: `POST` with a JSON body.
 ///

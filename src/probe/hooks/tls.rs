@@ -1,0 +1,108 @@
+//! The TLS hooks: when the client hello is built, what the verifier said, and no resumption.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
+
+use super::{What, on_link};
+
+/// A session store that keeps nothing, so that every handshake is a full one.
+///
+/// It is asked for a key-exchange hint while the client hello is being built, which is the one
+/// public sign that a handshake begins.
+#[derive(Debug)]
+pub(crate) struct NoTickets;
+
+impl ClientSessionStore for NoTickets {
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        on_link(|link| link.note(What::Hello));
+        None
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, _: Tls13ClientSessionValue) {}
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        None
+    }
+}
+
+/// A certificate verifier that notes what it sees.
+#[derive(Debug)]
+pub(crate) struct WatchedVerifier {
+    /// Decides; `None` where nothing is trusted, so that plain HTTP works on a machine without
+    /// trusted certificates.
+    pub(crate) inner: Option<Arc<dyn ServerCertVerifier>>,
+    /// Checks signatures and names the schemes.
+    pub(crate) provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for WatchedVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = match &self.inner {
+            Some(inner) => {
+                inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
+            None => Err(CertificateError::UnknownIssuer.into()),
+        };
+        on_link(|link| link.note(What::Certificate(verified.is_ok())));
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        on_link(|link| link.tls.store(2, Ordering::Relaxed));
+        rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        on_link(|link| link.tls.store(3, Ordering::Relaxed));
+        rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,455 @@
+//! From the hooks' marks to the inputs of an exchange: which phase begins and ends when.
+//!
+//! No clock and no socket: every offset comes with its mark.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::route::Route;
+use crate::observation::{Connection, Phase};
+use crate::probe::hooks::{Ends, Mark, What};
+use crate::stream::Input;
+
+/// What has become of the connection that this attempt asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// None was asked for: the pool had one, or another request is opening one.
+    None,
+    /// It is being made.
+    Running,
+    /// It stands.
+    Done(Ends),
+    /// It could not be made.
+    Failed,
+}
+
+/// How far one attempt has come before its response head.
+#[derive(Debug)]
+pub(super) struct Progress {
+    route: Route,
+    own: Own,
+    /// The connect future that is followed; a later one replaces an earlier one.
+    follows: u32,
+    /// Phase that has begun and not ended.
+    open: Option<Phase>,
+    /// Client hellos of the connection so far.
+    hellos: u32,
+    acquired: bool,
+    sent: bool,
+    unresolved: bool,
+    refused_certificate: bool,
+}
+
+impl Progress {
+    pub(super) fn new(route: Route) -> Self {
+        Self {
+            route,
+            own: Own::None,
+            follows: 0,
+            open: None,
+            hellos: 0,
+            acquired: false,
+            sent: false,
+            unresolved: false,
+            refused_certificate: false,
+        }
+    }
+
+    /// The phase in which the attempt is, as far as the hooks can tell.
+    pub(super) fn open(&self) -> Option<Phase> {
+        self.open
+    }
+
+    /// Whether a connection had been acquired and the request begun.
+    pub(super) fn acquired(&self) -> bool {
+        self.acquired
+    }
+
+    /// Whether the whole request was handed over.
+    pub(super) fn sent(&self) -> bool {
+        self.sent
+    }
+
+    /// Whether the name gave no address.
+    pub(super) fn unresolved(&self) -> bool {
+        self.unresolved
+    }
+
+    /// Whether the peer's certificate was refused.
+    pub(super) fn refused_certificate(&self) -> bool {
+        self.refused_certificate
+    }
+
+    /// Whether a proxy is asked for a tunnel.
+    pub(super) fn tunnels(&self) -> bool {
+        self.route.tunnel
+    }
+
+    /// The client was started and has neither asked for a connection nor got one: it waits for one
+    /// of the pool.
+    pub(super) fn started(&mut self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        if self.route.pooled && self.own == Own::None && !self.acquired {
+            self.enter(at, Phase::Pool, tell);
+        }
+    }
+
+    /// Takes one mark.
+    pub(super) fn take(&mut self, mark: Mark, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        let Mark { at, connect, what } = mark;
+        if what == What::Sending {
+            self.sending(at, tell);
+        } else if what == What::Sent {
+            self.sent = true;
+            self.leave(at, tell);
+        } else if self.acquired {
+            // What goes on in the background once a connection was acquired is not this attempt's.
+        } else if what == What::Connecting {
+            self.leave(at, tell);
+            self.follows = connect;
+            self.own = Own::Running;
+            self.hellos = 0;
+            if !self.route.resolves {
+                self.enter(at, Phase::Connect, tell);
+            }
+        } else if connect == self.follows {
+            self.connecting(at, what, tell);
+        }
+    }
+
+    fn connecting(&mut self, at: Duration, what: What, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        match what {
+            What::Resolving(name) if self.open.is_none() => {
+                self.enter(at, Phase::Dns, tell);
+                tell(
+                    at,
+                    Input::Connected(Connection {
+                        dns_name: Some(name),
+                        ..Connection::default()
+                    }),
+                );
+            }
+            What::Resolved(addresses) if self.open == Some(Phase::Dns) => {
+                tell(
+                    at,
+                    Input::Connected(Connection {
+                        addresses: addresses.iter().map(|a| a.ip().to_string()).collect(),
+                        ..Connection::default()
+                    }),
+                );
+                self.enter(at, Phase::Connect, tell);
+            }
+            What::Unresolved => self.unresolved = true,
+            What::Dialled(_) if self.open == Some(Phase::Connect) => {
+                self.leave(at, tell);
+                if self.route.tunnel {
+                    self.enter(at, Phase::Tunnel, tell);
+                }
+            }
+            What::Hello => self.hello(at, tell),
+            What::Certificate(accepted) => self.refused_certificate = !accepted,
+            What::Connected(ends) => {
+                self.leave(at, tell);
+                self.own = Own::Done(ends);
+                let connection = Connection {
+                    reused: Some(false),
+                    ..facts(&ends)
+                };
+                tell(at, Input::Connected(connection));
+            }
+            // The phase stays open: the connection was lost in it.
+            What::Failed | What::Dropped => self.own = Own::Failed,
+            // A second lookup or address within a stretch that has begun.
+            What::Resolving(_)
+            | What::Resolved(_)
+            | What::Dialling(_)
+            | What::Dialled(_)
+            | What::DialFailed(_)
+            | What::Connecting
+            | What::Sending
+            | What::Sent => {}
+        }
+    }
+
+    /// The response came over the connection between `addresses`: whether an earlier request had
+    /// opened it.
+    pub(super) fn reused(&self, addresses: Option<(SocketAddr, SocketAddr)>) -> bool {
+        match self.own {
+            Own::Done(ends) => addresses.is_some() && ends.addresses != addresses,
+            Own::None | Own::Running | Own::Failed => self.route.pooled,
+        }
+    }
+
+    fn hello(&mut self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        self.hellos += 1;
+        if self.route.proxy_tls && self.hellos == 1 {
+            // The handshake with the proxy is part of getting the tunnel.
+            if self.open != Some(Phase::Tunnel) {
+                self.enter(at, Phase::Tunnel, tell);
+            }
+            return;
+        }
+        self.enter(at, Phase::Tls, tell);
+    }
+
+    fn sending(&mut self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        if self.acquired {
+            return;
+        }
+        self.acquired = true;
+        if !matches!(self.own, Own::Done(_)) {
+            // Served by a connection that another request opened; ours, if any, goes on without us.
+            if self.open == Some(Phase::Pool) {
+                self.leave(at, tell);
+            }
+            self.open = None;
+            tell(
+                at,
+                Input::Connected(Connection {
+                    reused: Some(true),
+                    ..Connection::default()
+                }),
+            );
+        }
+        self.enter(at, Phase::Send, tell);
+    }
+
+    fn enter(&mut self, at: Duration, phase: Phase, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        self.leave(at, tell);
+        self.open = Some(phase);
+        tell(at, Input::Enter(phase));
+    }
+
+    fn leave(&mut self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        if let Some(phase) = self.open.take() {
+            tell(at, Input::Leave(phase));
+        }
+    }
+}
+
+/// What a finished connection tells about itself.
+pub(super) fn facts(ends: &Ends) -> Connection {
+    Connection {
+        peer: ends.addresses.map(|(_, peer)| peer.to_string()),
+        tls_version: ends.tls.map(str::to_owned),
+        alpn: ends.h2.then(|| "h2".to_owned()),
+        resumed: ends.tls.map(|_| false),
+        ..Connection::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIRECT: Route = Route {
+        resolves: true,
+        tunnel: false,
+        proxy_tls: false,
+        pooled: false,
+    };
+
+    fn at(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    fn ends(port: u16) -> Ends {
+        Ends {
+            addresses: Some((
+                SocketAddr::from(([127, 0, 0, 1], port)),
+                SocketAddr::from(([127, 0, 0, 1], 443)),
+            )),
+            h2: false,
+            tls: Some("1.3"),
+        }
+    }
+
+    fn peer() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 443))
+    }
+
+    /// What an exchange is told, in short.
+    fn said(progress: &mut Progress, marks: impl IntoIterator<Item = (u64, u32, What)>) -> String {
+        let mut said = Vec::new();
+        for (us, connect, what) in marks {
+            let mark = Mark {
+                at: at(us),
+                connect,
+                what,
+            };
+            progress.take(mark, &mut |at, input| {
+                let at = at.as_micros();
+                said.push(if let Input::Enter(phase) = input {
+                    format!("{at}+{phase}")
+                } else if let Input::Leave(phase) = input {
+                    format!("{at}-{phase}")
+                } else if let Input::Connected(Connection {
+                    reused: Some(reused),
+                    ..
+                }) = input
+                {
+                    format!("{at} reused={reused}")
+                } else {
+                    format!("{input:?}").chars().take(9).collect()
+                });
+            });
+        }
+        said.join(" ")
+    }
+
+    #[test]
+    fn the_stages_of_a_secure_connection_follow_each_other_without_overlap() {
+        let mut progress = Progress::new(DIRECT);
+        let told = said(
+            &mut progress,
+            [
+                (1, 1, What::Connecting),
+                (2, 1, What::Resolving("relay.test".into())),
+                (5, 1, What::Resolved(vec![peer()])),
+                (6, 1, What::Dialling(peer())),
+                (8, 1, What::Dialled(peer())),
+                (9, 1, What::Hello),
+                (12, 1, What::Certificate(true)),
+                (13, 1, What::Connected(ends(1))),
+                (14, 0, What::Sending),
+                (15, 0, What::Sent),
+            ],
+        );
+        assert_eq!(
+            told,
+            "2+dns Connected Connected 5-dns 5+connect 8-connect 9+tls 13-tls 13 reused=false \
+             14+send 15-send"
+        );
+        assert!(progress.acquired() && progress.sent() && progress.open().is_none());
+        assert!(!progress.reused(ends(1).addresses));
+    }
+
+    #[test]
+    fn without_the_connectors_events_connecting_ends_where_tls_begins() {
+        let mut progress = Progress::new(Route {
+            resolves: false,
+            ..DIRECT
+        });
+        let told = said(
+            &mut progress,
+            [(1, 1, What::Connecting), (9, 1, What::Hello)],
+        );
+        assert_eq!(told, "1+connect 9-connect 9+tls");
+    }
+
+    #[test]
+    fn the_tunnel_begins_where_tcp_ends_and_holds_the_handshake_with_the_proxy() {
+        let mut progress = Progress::new(Route {
+            resolves: false,
+            tunnel: true,
+            proxy_tls: true,
+            pooled: false,
+        });
+        let told = said(
+            &mut progress,
+            [
+                (1, 1, What::Connecting),
+                (3, 1, What::Dialled(peer())),
+                (4, 1, What::Hello),
+                (8, 1, What::Hello),
+                (9, 1, What::Connected(ends(1))),
+            ],
+        );
+        assert_eq!(
+            told,
+            "1+connect 3-connect 3+tunnel 8-tunnel 8+tls 9-tls 9 reused=false"
+        );
+    }
+
+    #[test]
+    fn a_pooled_connection_leaves_only_the_wait_for_the_pool() {
+        let mut progress = Progress::new(Route {
+            pooled: true,
+            ..DIRECT
+        });
+        let mut entered = None;
+        progress.started(at(0), &mut |at, input| {
+            entered = Some((at, format!("{input:?}")));
+        });
+        assert_eq!(entered, Some((at(0), "Enter(Pool)".to_owned())));
+        let told = said(&mut progress, [(7, 0, What::Sending), (8, 0, What::Sent)]);
+        assert_eq!(told, "7-pool 7 reused=true 7+send 8-send");
+        assert!(progress.reused(ends(1).addresses));
+    }
+
+    #[test]
+    fn a_request_that_overtakes_its_own_connect_was_served_by_another_connection() {
+        let mut progress = Progress::new(Route {
+            resolves: false,
+            pooled: true,
+            ..DIRECT
+        });
+        let told = said(
+            &mut progress,
+            [
+                (1, 1, What::Connecting),
+                (2, 1, What::Hello),
+                (5, 0, What::Sending),
+                (6, 0, What::Sent),
+                (9, 1, What::Certificate(true)),
+                (9, 1, What::Connected(ends(2))),
+            ],
+        );
+        assert_eq!(
+            told,
+            "1+connect 2-connect 2+tls 5 reused=true 5+send 6-send"
+        );
+        assert!(progress.reused(ends(1).addresses));
+    }
+
+    #[test]
+    fn a_connection_of_other_addresses_than_the_own_one_was_reused() {
+        let mut progress = Progress::new(Route {
+            pooled: true,
+            ..DIRECT
+        });
+        said(
+            &mut progress,
+            [(1, 1, What::Connecting), (2, 1, What::Connected(ends(2)))],
+        );
+        assert!(!progress.reused(ends(2).addresses));
+        assert!(progress.reused(ends(1).addresses));
+    }
+
+    #[test]
+    fn a_second_connect_of_the_same_attempt_replaces_the_first() {
+        let mut progress = Progress::new(Route {
+            resolves: false,
+            pooled: true,
+            ..DIRECT
+        });
+        let told = said(
+            &mut progress,
+            [
+                (1, 1, What::Connecting),
+                (2, 2, What::Connecting),
+                (3, 1, What::Failed),
+                (4, 2, What::Connected(ends(2))),
+            ],
+        );
+        assert_eq!(
+            told,
+            "1+connect 2-connect 2+connect 4-connect 4 reused=false"
+        );
+    }
+
+    #[test]
+    fn a_lost_connection_leaves_its_phase_open() {
+        let mut progress = Progress::new(DIRECT);
+        said(
+            &mut progress,
+            [
+                (1, 1, What::Connecting),
+                (2, 1, What::Resolving("relay.test".into())),
+                (3, 1, What::Unresolved),
+                (4, 1, What::Failed),
+            ],
+        );
+        assert_eq!(progress.open(), Some(Phase::Dns));
+        assert!(progress.unresolved());
+    }
+}
