@@ -4,4 +4,5 @@
 
 pub mod cancel;
 pub mod clock;
+pub mod raw;
 pub mod transport;
