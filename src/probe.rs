@@ -5,6 +5,7 @@
 pub mod cancel;
 pub mod clock;
 pub mod hooks;
+pub mod raw;
 pub mod reqwest_client;
 pub mod tls;
 pub mod transport;

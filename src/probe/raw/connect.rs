@@ -1,0 +1,92 @@
+//! Opens a TCP connection to the first of several addresses that takes it.
+//!
+//! The addresses keep the resolver's order. Each gets a head start; when it fails, or has not
+//! answered by then, the next one is tried beside it (RFC 8305), so that one dead address does not
+//! use up the time limit of all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::net::TcpStream;
+
+use crate::stream::Loss;
+
+/// Time that one address has for itself.
+const HEAD_START: Duration = Duration::from_millis(300);
+
+/// Most addresses that are tried.
+pub(super) const MAX_ADDRESSES: usize = 16;
+
+/// Connects; the error is that of the address that failed last.
+pub(super) async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut waiting = addresses.iter().copied().take(MAX_ADDRESSES);
+    let mut trying = FuturesUnordered::new();
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        let next = waiting.next();
+        let more = next.is_some();
+        trying.extend(next.map(TcpStream::connect));
+        let head_start = tokio::time::sleep(HEAD_START);
+        tokio::select! {
+            biased;
+            Some(tried) = trying.next() => match tried {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            },
+            () = head_start, if more => {}
+            else => return Err(last),
+        }
+    }
+}
+
+/// What a failure to connect, to read or to write says of the connection.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the list of kinds is open; the rest says nothing of the peer"
+)]
+pub(super) fn loss(error: &io::Error) -> Loss {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Loss::Refused,
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe => Loss::Reset,
+        io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::TimedOut => Loss::Unreachable,
+        // How rustls reports a FIN without close_notify.
+        io::ErrorKind::UnexpectedEof => Loss::Closed,
+        _ => Loss::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    async fn closed_port() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_after_a_refusal() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap();
+        let stream = connect(&[closed_port().await, open]).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+    }
+
+    #[tokio::test]
+    async fn without_a_reachable_address_the_last_failure_is_told() {
+        let refused = connect(&[closed_port().await, closed_port().await]).await;
+        assert_eq!(loss(&refused.unwrap_err()), Loss::Refused);
+        let none = connect(&[]).await;
+        assert_eq!(loss(&none.unwrap_err()), Loss::Unreachable);
+    }
+}
