@@ -75,7 +75,11 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, request: &[
 }
 
 async fn respond<S: AsyncRead + Unpin>(stream: &mut S) -> Response {
-    let mut input = Input { stream, bytes: Vec::new(), ending: None };
+    let mut input = Input {
+        stream,
+        bytes: Vec::new(),
+        ending: None,
+    };
     let head = input.until(b"\r\n\r\n").await.expect("a head");
     let head = String::from_utf8(head).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -85,7 +89,9 @@ async fn respond<S: AsyncRead + Unpin>(stream: &mut S) -> Response {
         while let Some(line) = input.until(b"\r\n").await {
             let line = String::from_utf8(line).unwrap();
             let size = usize::from_str_radix(line.trim(), 16).unwrap();
-            let Some(mut chunk) = input.exactly(size + 2).await else { break };
+            let Some(mut chunk) = input.exactly(size + 2).await else {
+                break;
+            };
             assert_eq!(chunk.split_off(size), b"\r\n");
             if size == 0 {
                 break;
@@ -102,9 +108,18 @@ async fn respond<S: AsyncRead + Unpin>(stream: &mut S) -> Response {
         while input.more().await {}
         chunks.push(std::mem::take(&mut input.bytes));
     }
-    assert!(input.bytes.is_empty(), "bytes after the body: {:?}", input.bytes);
+    assert!(
+        input.bytes.is_empty(),
+        "bytes after the body: {:?}",
+        input.bytes
+    );
     let ending = input.ending.unwrap_or(Ending::Whole);
-    Response { head, status, chunks, ending }
+    Response {
+        head,
+        status,
+        chunks,
+        ending,
+    }
 }
 
 struct Input<'a, S> {
@@ -182,7 +197,10 @@ fn quick() -> Settings {
 
 fn always(fault: Fault) -> Settings {
     Settings {
-        faults: vec![Planned { fault, share_ppm: 1_000_000 }],
+        faults: vec![Planned {
+            fault,
+            share_ppm: 1_000_000,
+        }],
         ..quick()
     }
 }
@@ -203,7 +221,10 @@ async fn an_honest_stream_has_role_tokens_finish_usage_and_end_mark() {
     let response = ask(&relay, &body).await;
 
     assert_eq!((response.status, response.ending), (200, Ending::Whole));
-    assert_eq!(response.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(
+        response.header("content-type"),
+        Some("text/event-stream; charset=utf-8")
+    );
     let events = response.events();
     assert_eq!(response.chunks.len(), events.len(), "one event per chunk");
     assert_eq!(events.len(), 1 + 8 + 1 + 1 + 1);
@@ -218,7 +239,10 @@ async fn an_honest_stream_has_role_tokens_finish_usage_and_end_mark() {
         assert_eq!(event["id"], events[0]["id"]);
         assert!(event["created"].as_u64().unwrap() > 1_600_000_000);
     }
-    assert_eq!(events[0]["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
+    assert_eq!(
+        events[0]["choices"][0]["delta"],
+        json!({"role": "assistant", "content": ""})
+    );
     for event in &events[..10] {
         assert_eq!(event["usage"], Value::Null);
         let finish = &event["choices"][0]["finish_reason"];
@@ -259,7 +283,14 @@ async fn a_token_limit_below_the_answer_ends_it_with_length_and_without_the_seal
         let answer: Value = serde_json::from_str(&ask(&relay, &body).await.body()).unwrap();
         let choice = &answer["choices"][0];
         assert_eq!(choice["finish_reason"], "length");
-        assert_eq!(choice["message"]["content"].as_str().unwrap().split(' ').count(), 3);
+        assert_eq!(
+            choice["message"]["content"]
+                .as_str()
+                .unwrap()
+                .split(' ')
+                .count(),
+            3
+        );
         assert_eq!(answer["usage"]["completion_tokens"], 3);
     }
 }

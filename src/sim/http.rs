@@ -88,15 +88,21 @@ impl Inbox {
         })
     }
 
-    /// Waits until the client leaves; what it sends is kept up to a bound, then dropped.
+    /// Waits until the client leaves; what it sends is kept, and left unread beyond a bound.
     pub(super) async fn left<S: AsyncRead + Unpin>(&mut self, stream: &mut S) {
-        loop {
-            if self.bytes.len() > MAX_HEAD {
-                self.bytes.clear();
-            }
+        while self.bytes.len() <= MAX_HEAD {
             if !matches!(stream.read_buf(&mut self.bytes).await, Ok(1..)) {
                 return;
             }
+        }
+        std::future::pending().await
+    }
+
+    /// Waits until the client leaves; what it sends is dropped.
+    pub(super) async fn drain<S: AsyncRead + Unpin>(&mut self, stream: &mut S) {
+        self.bytes.clear();
+        while matches!(stream.read_buf(&mut self.bytes).await, Ok(1..)) {
+            self.bytes.clear();
         }
     }
 

@@ -170,7 +170,7 @@ impl Server {
             recording.completed();
         }
         if script.end() == End::Hang {
-            inbox.left(wire).await;
+            inbox.drain(wire).await;
         }
         Ok(script.end())
     }
@@ -279,7 +279,7 @@ fn refused(status: u16, why: &str) -> Script {
 async fn close<W: Wire>(wire: &mut W, inbox: &mut Inbox) {
     if wire.shutdown().await.is_ok() {
         // A client that keeps its side open is left after the limit.
-        let _ = timeout(CLOSE_LIMIT, inbox.left(wire)).await;
+        let _ = timeout(CLOSE_LIMIT, inbox.drain(wire)).await;
     }
 }
 
