@@ -1,0 +1,288 @@
+//! Accepts connections, reads requests, and plays the script of each answer on time.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::chat::{self, Ask};
+use super::damage::{self, Turn};
+use super::draw::{Draw, Tries};
+use super::fault::Fault;
+use super::http::{Inbox, Request, Unread};
+use super::log::{Log, Recording, Served};
+use super::pace::{Pace, now};
+use super::script::{End, Script};
+
+/// Connections at a time; further ones wait in the backlog.
+const MAX_CONNECTIONS: usize = 8_192;
+
+/// How long a TLS handshake, and one write to a client that does not read, may take.
+const PEER_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to answer a FIN with its own.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Pause after a failed accept, which is a lack of descriptors that only time cures.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What all connections of one relay share.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) first_token: Duration,
+    pub(super) token_gap: Duration,
+    pub(super) tokens: u32,
+    pub(super) draw: Draw,
+    pub(super) tries: Mutex<Tries>,
+    pub(super) pace: Pace,
+    pub(super) log: Arc<Log>,
+    pub(super) requests: AtomicU64,
+    pub(super) stop: Notify,
+    /// Makes the ids of two relays differ.
+    pub(super) salt: RandomState,
+}
+
+/// A connection whose socket can be reached through its encryption.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Wire for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Wire for TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+/// A request's answer, with what is to be recorded of it.
+struct Reply {
+    script: Script,
+    served: Option<Served>,
+}
+
+impl Server {
+    /// Serves until told to stop, then ends all connections.
+    pub(super) async fn run(self: Arc<Self>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = self.stop.notified() => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
+                    match accepted {
+                        Ok((tcp, _)) => {
+                            connections.spawn(Arc::clone(&self).connection(tcp, tls.clone()));
+                        }
+                        Err(_) => sleep(ACCEPT_PAUSE).await,
+                    }
+                }
+            }
+        }
+        connections.shutdown().await;
+    }
+
+    async fn connection(self: Arc<Self>, tcp: TcpStream, tls: Option<TlsAcceptor>) {
+        // Delays by Nagle's algorithm would be taken for the relay's; without the option the
+        // recorded times still hold.
+        let _ = tcp.set_nodelay(true);
+        match tls {
+            None => self.serve(tcp).await,
+            Some(acceptor) => {
+                if let Ok(Ok(stream)) = timeout(PEER_LIMIT, acceptor.accept(tcp)).await {
+                    self.serve(stream).await;
+                }
+            }
+        }
+    }
+
+    async fn serve<W: Wire>(&self, mut wire: W) {
+        let mut inbox = Inbox::default();
+        let bell = Arc::new(Notify::new());
+        loop {
+            let (reply, keep_alive) = match inbox.request(&mut wire).await {
+                Ok(request) => (self.reply(&request), request.keep_alive),
+                Err(Unread::Gone) => return,
+                Err(Unread::Refused(status, why)) => (Reply::plain(refused(status, why)), false),
+            };
+            let end = self.play(&mut wire, &mut inbox, &bell, reply).await;
+            match end {
+                Ok(End::Reuse) if keep_alive => {}
+                Ok(End::Reuse | End::Fin) => return close(&mut wire, &mut inbox).await,
+                Ok(End::Rst) => {
+                    // Without the option the client sees a FIN; nothing better can be done.
+                    let _ = wire.tcp().set_zero_linger();
+                    return;
+                }
+                Ok(End::Hang) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Writes the script on time; fails when the client has left.
+    async fn play<W: Wire>(
+        &self,
+        wire: &mut W,
+        inbox: &mut Inbox,
+        bell: &Arc<Notify>,
+        reply: Reply,
+    ) -> io::Result<End> {
+        let Reply { script, served } = reply;
+        let start = served.as_ref().map_or_else(now, |served| served.arrival);
+        let mut recording =
+            served.map(|served| Recording::start(&self.log, served, script.first_token()));
+        for (at, bytes) in script.writes() {
+            let due = start + at;
+            if due > now() {
+                let mut time = pin!(self.pace.until(due, bell));
+                tokio::select! {
+                    biased;
+                    () = &mut time => {}
+                    () = inbox.left(wire) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                }
+            }
+            timeout(PEER_LIMIT, async {
+                wire.write_all(bytes).await?;
+                wire.flush().await
+            })
+            .await??;
+            if let Some(recording) = &mut recording {
+                recording.wrote(bytes.len());
+            }
+        }
+        if let Some(recording) = &mut recording {
+            recording.completed();
+        }
+        if script.end() == End::Hang {
+            inbox.drain(wire).await;
+        }
+        Ok(script.end())
+    }
+
+    fn reply(&self, request: &Request) -> Reply {
+        let arrival = now();
+        if request.method == "POST" {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        }
+        let chat = request.path.ends_with("/chat/completions");
+        let models = request.path.ends_with("/models");
+        match request.method.as_str() {
+            "POST" if chat => {}
+            "GET" if models => return Reply::plain(damage::json(200, &[], &chat::models())),
+            _ if chat || models => {
+                return Reply::plain(refused(405, "the method is not allowed here"));
+            }
+            _ => return Reply::plain(refused(404, "no such path")),
+        }
+        let ask = match Ask::parse(&request.body) {
+            Ok(ask) => ask,
+            Err(refusal) => {
+                let error = chat::error(
+                    &refusal.message,
+                    "invalid_request_error",
+                    refusal.param,
+                    None,
+                );
+                return Reply::plain(damage::json(400, &[], &error));
+            }
+        };
+        let key = self.draw.key(&request.body);
+        let fault = self.fault(key, ask.stream);
+        let unix = self.log.unix(arrival);
+        let serial = self.requests.load(Ordering::Relaxed);
+        let id = format!("chatcmpl-{:016x}", self.salt.hash_one((serial, key)));
+        let script = damage::script(
+            &Turn {
+                ask: &ask,
+                key,
+                id: &id,
+                created: unix.as_secs(),
+                tokens: self.tokens,
+                first_token: self.first_token,
+                token_gap: self.token_gap,
+                chunked: request.chunked,
+            },
+            fault,
+        );
+        let served = Served {
+            id,
+            key,
+            body_sha256: hex(&Sha256::digest(&request.body)),
+            status: script.status(),
+            stream: ask.stream,
+            fault: fault.cloned(),
+            arrival,
+            arrival_unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+            writes: Vec::with_capacity(script.writes().count()),
+            first_token: None,
+            complete: false,
+        };
+        Reply {
+            script,
+            served: Some(served),
+        }
+    }
+
+    /// The fault that hits this try of the body, if any.
+    fn fault(&self, key: u64, stream: bool) -> Option<&Fault> {
+        let fault = self
+            .draw
+            .fault(key)
+            .filter(|fault| stream || !fault.needs_stream())?;
+        if let Fault::Status {
+            recover_after: Some(failing),
+            ..
+        } = fault
+        {
+            let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+            return (tries.count(key) < *failing).then_some(fault);
+        }
+        Some(fault)
+    }
+}
+
+impl Reply {
+    /// An answer that is not a chat completion and is not recorded.
+    fn plain(script: Script) -> Self {
+        Self {
+            script,
+            served: None,
+        }
+    }
+}
+
+fn refused(status: u16, why: &str) -> Script {
+    damage::json(
+        status,
+        &[],
+        &chat::error(why, "invalid_request_error", None, None),
+    )
+}
+
+/// Closes in order: a close with unread input would reset the connection instead.
+async fn close<W: Wire>(wire: &mut W, inbox: &mut Inbox) {
+    if wire.shutdown().await.is_ok() {
+        // A client that keeps its side open is left after the limit.
+        let _ = timeout(CLOSE_LIMIT, inbox.drain(wire)).await;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
