@@ -5,6 +5,10 @@
 //! before its sample counts. No presentation here, and nothing secret: prompts, answers, keys and
 //! header values are not part of any type in this module.
 
+mod file;
+
+pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, read};
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -408,6 +408,9 @@ pub struct Packets {
     pub chars: u64,
     /// Characters of the first packet.
     pub first_chars: u64,
+    /// Whether any of the output was reasoning: only then are reasoning tokens part of the stream.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reasoning: bool,
     /// Time of the first packet.
     #[serde(
         rename = "first_us",

@@ -1,12 +1,22 @@
 //! From samples to decisions: pass, violated or inconclusive, with the numbers behind it.
 //!
 //! Looks at [`crate::evidence`] only, never at raw bytes; results are applied in planned order.
+//! Anything that reports, traces or exits renders what is decided here and decides nothing itself.
+
+pub mod judge;
+pub mod summary;
+mod track;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Evidence;
 use crate::observation::named;
+use crate::plan::OnInconclusive;
+use crate::spec::objective::Severity;
+pub use judge::Judge;
+pub use summary::{Overall, Summary, overall};
 
 named! {
     /// Why nothing could be decided.
@@ -51,19 +61,26 @@ pub struct Verdict {
     pub objective: String,
     /// Decision.
     pub decision: Decision,
+    /// What a miss does.
+    pub severity: Severity,
     /// Samples that counted.
     pub n: u64,
     /// Failures among them.
     pub failures: u64,
     /// Samples without a defined value.
     pub undefined: u64,
-    /// Share that must be met.
+    /// Samples that the objective is not about.
+    pub ineligible: u64,
+    /// Planned slots that were never answered, though later ones were: failures for a pass, none
+    /// for a violation.
+    pub missing: u64,
+    /// Share that must be met; 0 for a mean, which is no share.
     pub required: f64,
-    /// Lower bound of the share of good samples.
+    /// Lower bound of the share of good samples; 0 claims nothing.
     pub lower: f64,
-    /// Upper bound of the share of good samples.
+    /// Upper bound of the share of good samples; 1 claims nothing.
     pub upper: f64,
-    /// Rule in words: `sequential, 95 %`.
+    /// Rule in words: `sequential, 95%`, with the numbers that are needed to check it by hand.
     pub rule: String,
     /// Observed statistic in the metric's base unit (nearest rank; infinity is absent and
     /// `censored` is set), or the observed share.
@@ -77,3 +94,34 @@ pub struct Verdict {
     /// Further words on the reason.
     pub note: Option<String>,
 }
+
+impl Verdict {
+    /// Whether it fails its test.
+    pub const fn fails(&self, on_inconclusive: OnInconclusive) -> bool {
+        match (self.severity, self.decision) {
+            (Severity::Warn, _) | (_, Decision::Pass) => false,
+            (Severity::Gate, Decision::Violated) => true,
+            (Severity::Gate, Decision::Inconclusive(_)) => {
+                matches!(on_inconclusive, OnInconclusive::Fail)
+            }
+        }
+    }
+}
+
+/// The verdicts of one evidence file: what the run that wrote it decided.
+///
+/// Samples are taken in the order of their slots, whatever their order in the file, and each slot
+/// once. A slot without a sample, when there are samples of later slots, is missing: called off or
+/// lost with its process. It counts as a failure where a pass is asked for and as a success where a
+/// violation is, so that it can help neither. Samples after the decision are not used.
+pub fn judge(evidence: &Evidence) -> Vec<Verdict> {
+    let mut judge = Judge::for_header(&evidence.header);
+    for sample in &evidence.samples {
+        judge.take(sample);
+    }
+    judge.invalidate_by(&evidence.earlier);
+    judge.finish(evidence.close.as_ref())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The metric catalogue: id, unit, direction, definition.
+//! The metric catalogue: id, unit, direction, definition. One row per metric.
 
 use std::fmt;
 
@@ -45,5 +45,177 @@ named! {
         ModelMatch = "model_match",
         /// Reported usage adds up.
         UsageMatch = "usage_match",
+    }
+}
+
+/// What a metric is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Tokens per second.
+    PerSecond,
+    /// A yes or no per sample; an objective bounds the share of yes.
+    YesNo,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+}
+
+impl Metric {
+    /// What the metric is measured in.
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Dns
+            | Self::Connect
+            | Self::Tls
+            | Self::Ttfb
+            | Self::FirstEvent
+            | Self::Ttft
+            | Self::Total
+            | Self::Jitter
+            | Self::MaxGap => Unit::Seconds,
+            Self::Tps => Unit::PerSecond,
+            Self::HttpSuccess
+            | Self::ParseSuccess
+            | Self::Interruption
+            | Self::RetrySuccess
+            | Self::SuccessIn4
+            | Self::Usable
+            | Self::ModelMatch
+            | Self::UsageMatch => Unit::YesNo,
+        }
+    }
+
+    /// Which way is better.
+    pub const fn direction(self) -> Direction {
+        match self {
+            Self::Dns
+            | Self::Connect
+            | Self::Tls
+            | Self::Ttfb
+            | Self::FirstEvent
+            | Self::Ttft
+            | Self::Total
+            | Self::Jitter
+            | Self::MaxGap
+            | Self::Interruption => Direction::Lower,
+            Self::Tps
+            | Self::HttpSuccess
+            | Self::ParseSuccess
+            | Self::RetrySuccess
+            | Self::SuccessIn4
+            | Self::Usable
+            | Self::ModelMatch
+            | Self::UsageMatch => Direction::Higher,
+        }
+    }
+
+    /// Whether it needs a streamed answer.
+    pub const fn needs_stream(self) -> bool {
+        matches!(
+            self,
+            Self::FirstEvent
+                | Self::Ttft
+                | Self::Total
+                | Self::Tps
+                | Self::Jitter
+                | Self::MaxGap
+                | Self::Interruption
+        )
+    }
+
+    /// Whether it looks at retries, and so needs `retry.max: 3`.
+    pub const fn needs_retries(self) -> bool {
+        matches!(self, Self::RetrySuccess | Self::SuccessIn4)
+    }
+
+    /// Whether it is about calls that failed at first, so that a good relay hardly feeds it: it
+    /// neither stops a run nor holds it open.
+    pub const fn is_about_failures(self) -> bool {
+        matches!(self, Self::RetrySuccess)
+    }
+
+    /// What it is, in one line.
+    pub const fn definition(self) -> &'static str {
+        match self {
+            Self::Dns => "length of name resolution on a fresh connection",
+            Self::Connect => "length of the TCP connect on a fresh connection",
+            Self::Tls => "length of the TLS handshake on a fresh connection",
+            Self::Ttfb => "from t0 to the end of the response head",
+            Self::FirstEvent => "from t0 to the first event of any kind, empty ones included",
+            Self::Ttft => {
+                "from t0 to the first non-empty content, reasoning, refusal or tool-call delta"
+            }
+            Self::Total => "from t0 to the protocol's end mark",
+            Self::Tps => "tokens after the first packet, per second",
+            Self::Jitter => "standard deviation of the gaps between the packets of one stream",
+            Self::MaxGap => "longest silence between two packets of one stream",
+            Self::HttpSuccess => "share of calls whose first attempt was answered 2xx",
+            Self::ParseSuccess => {
+                "of calls answered 2xx, the share that is valid at every layer, no error injected"
+            }
+            Self::Interruption => {
+                "of calls answered 2xx, the share that dropped or fell silent before the end mark"
+            }
+            Self::RetrySuccess => {
+                "of calls whose first attempt failed retryably, the share that recovered within \
+                 three retries"
+            }
+            Self::SuccessIn4 => "share of calls with a complete, valid answer within four attempts",
+            Self::Usable => {
+                "share of calls with a complete, valid answer, `expect` met, nothing suspicious"
+            }
+            Self::ModelMatch => "share of answers that name the model that was asked for",
+            Self::UsageMatch => "share of whole answers whose reported usage adds up",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_in_the_metrics_document() {
+        let document = include_str!("../../docs/metrics.md");
+        for metric in Metric::ALL {
+            let row = document
+                .lines()
+                .find(|line| line.starts_with(&format!("| `{metric}` |")))
+                .unwrap_or_else(|| panic!("docs/metrics.md has no row for `{metric}`"));
+            let unit = match metric.unit() {
+                Unit::Seconds => "s",
+                Unit::PerSecond => "/s",
+                Unit::YesNo => "%",
+            };
+            let better = match metric.direction() {
+                Direction::Lower => "lower",
+                Direction::Higher => "higher",
+            };
+            assert!(
+                row.starts_with(&format!(
+                    "| `{metric}` | {unit} | {better} | {} |",
+                    metric.definition()
+                )),
+                "docs/metrics.md and the catalogue differ: {row}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_metrics_document_has_no_row_for_an_unknown_metric() {
+        let document = include_str!("../../docs/metrics.md");
+        let rows = document
+            .lines()
+            .filter(|line| line.starts_with("| `") && line.matches('|').count() == 6)
+            .count();
+        assert_eq!(rows, Metric::ALL.len());
     }
 }

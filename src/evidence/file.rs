@@ -1,0 +1,433 @@
+//! Evidence on disk: one `write` per line, a reader that survives a torn end.
+//!
+//! A line counts once its line feed is in the file. What a killed process left behind the last
+//! line feed is ignored when reading and cut off before writing on.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Close, Header, Line, SCHEMA, Sample};
+
+/// Longest line that is written or read, in bytes.
+pub const MAX_LINE: u64 = 4 * 1024 * 1024;
+
+/// Why an evidence file cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// The system refused.
+    #[error("cannot {action} the evidence file {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file has no complete first line.
+    #[error("{}: no evidence: the file ends before its first line does", path.display())]
+    NoHeader {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another version of the format.
+    #[error(
+        "{}:1: evidence of format {found}; this version of relayproof reads format {SCHEMA}",
+        path.display()
+    )]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// A line that is no record.
+    #[error("{}:{line}: not a line of evidence", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A sample that holds no attempt.
+    #[error("{}:{line}: a sample without an attempt", path.display())]
+    NoAttempt {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A line beyond [`MAX_LINE`].
+    #[error("{}:{line}: a line of more than {MAX_LINE} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A record beyond [`MAX_LINE`].
+    #[error("a record for {} has more than {MAX_LINE} bytes", path.display())]
+    RecordTooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A record that cannot be written as JSON.
+    #[error("a record for {} cannot be written as JSON", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// One evidence file, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// First line.
+    pub header: Header,
+    /// Samples in file order, warm-ups included, each id once.
+    pub samples: Vec<Sample>,
+    /// The closing line, when nothing was sampled after it.
+    pub close: Option<Close>,
+    /// Closing lines of earlier sessions on the same file.
+    pub earlier: Vec<Close>,
+    /// The file ended inside a line, which is left out.
+    pub torn: bool,
+}
+
+impl Evidence {
+    /// Evidence without samples.
+    pub const fn new(header: Header) -> Self {
+        Self {
+            header,
+            samples: Vec::new(),
+            close: None,
+            earlier: Vec::new(),
+            torn: false,
+        }
+    }
+
+    /// Adds a further line.
+    pub fn push(&mut self, line: Line) {
+        self.earlier.extend(self.close.take());
+        match line {
+            Line::Sample(sample) => self.samples.push(*sample),
+            Line::Close(close) => self.close = Some(close),
+        }
+    }
+}
+
+/// Reads a whole evidence file.
+///
+/// # Errors
+/// When the file cannot be read, is of another format, or holds a line that is no record.
+pub fn read(path: &Path) -> Result<Evidence, EvidenceError> {
+    Reader::open(path)?
+        .collect_all()
+        .map(|(evidence, _)| evidence)
+}
+
+/// Reads an evidence file line by line, in bounded memory.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    input: BufReader<File>,
+    header: Header,
+    buffer: Vec<u8>,
+    seen: HashSet<String>,
+    line: u64,
+    /// Length of the file up to its last line feed.
+    whole: u64,
+    torn: bool,
+}
+
+/// A line after the header; kinds that a later version adds are `None` in both.
+#[derive(Deserialize)]
+struct AnyLine {
+    #[serde(default)]
+    sample: Option<Box<Sample>>,
+    #[serde(default)]
+    close: Option<Close>,
+}
+
+impl Reader {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not begin with a header of this format.
+    pub fn open(path: &Path) -> Result<Self, EvidenceError> {
+        let file = File::open(path).map_err(|source| io_error("open", path, source))?;
+        Self::over(path, file)
+    }
+
+    fn over(path: &Path, file: File) -> Result<Self, EvidenceError> {
+        let mut input = BufReader::new(file);
+        let mut buffer = Vec::new();
+        let path = path.to_owned();
+        if !next_line(&mut input, &mut buffer, &path, 1)? {
+            return Err(EvidenceError::NoHeader { path });
+        }
+        let header = parse_header(&buffer, &path)?;
+        Ok(Self {
+            whole: buffer.len() as u64 + 1,
+            path,
+            input,
+            header,
+            buffer,
+            seen: HashSet::new(),
+            line: 1,
+            torn: false,
+        })
+    }
+
+    /// The first line.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Whether the file ended inside a line; known once it is read to its end.
+    pub const fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// The next record; `None` at the end. A sample id that was there before is skipped, and so is
+    /// a kind of record that a later version added.
+    ///
+    /// # Errors
+    /// When the file cannot be read or the line is no record.
+    pub fn next_record(&mut self) -> Result<Option<Line>, EvidenceError> {
+        loop {
+            let line = self.line + 1;
+            if !next_line(&mut self.input, &mut self.buffer, &self.path, line)? {
+                self.torn = !self.buffer.is_empty();
+                return Ok(None);
+            }
+            self.line = line;
+            self.whole += self.buffer.len() as u64 + 1;
+            let any: AnyLine =
+                serde_json::from_slice(&self.buffer).map_err(|source| EvidenceError::Line {
+                    path: self.path.clone(),
+                    line,
+                    source,
+                })?;
+            if let Some(sample) = any.sample {
+                if sample.attempts.is_empty() {
+                    return Err(EvidenceError::NoAttempt {
+                        path: self.path.clone(),
+                        line,
+                    });
+                }
+                if self.seen.insert(sample.id.clone()) {
+                    return Ok(Some(Line::Sample(sample)));
+                }
+            } else if let Some(close) = any.close {
+                return Ok(Some(Line::Close(close)));
+            }
+        }
+    }
+
+    /// Reads to the end; also the length up to the last line feed.
+    fn collect_all(mut self) -> Result<(Evidence, u64), EvidenceError> {
+        let mut evidence = Evidence::new(self.header.clone());
+        while let Some(line) = self.next_record()? {
+            evidence.push(line);
+        }
+        evidence.torn = self.torn;
+        Ok((evidence, self.whole))
+    }
+}
+
+/// Reads up to and without the next line feed; false when the file ends before one.
+fn next_line(
+    input: &mut impl BufRead,
+    buffer: &mut Vec<u8>,
+    path: &Path,
+    line: u64,
+) -> Result<bool, EvidenceError> {
+    buffer.clear();
+    input
+        .by_ref()
+        .take(MAX_LINE + 1)
+        .read_until(b'\n', buffer)
+        .map_err(|source| io_error("read", path, source))?;
+    if buffer.last() == Some(&b'\n') {
+        buffer.pop();
+        Ok(true)
+    } else if buffer.len() as u64 > MAX_LINE {
+        Err(EvidenceError::TooLong {
+            path: path.to_owned(),
+            line,
+        })
+    } else {
+        Ok(false)
+    }
+}
+
+fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceError> {
+    /// What every version of the format has.
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u64,
+    }
+    let wrong = |source| EvidenceError::Line {
+        path: path.to_owned(),
+        line: 1,
+        source,
+    };
+    let version: Version = serde_json::from_slice(line).map_err(wrong)?;
+    if version.schema != u64::from(SCHEMA) {
+        return Err(EvidenceError::Schema {
+            path: path.to_owned(),
+            found: version.schema,
+        });
+    }
+    serde_json::from_slice(line).map_err(wrong)
+}
+
+/// Appends to one evidence file.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+    /// Length of the file: whole lines only.
+    length: u64,
+    /// Lines written since the last [`Writer::sync`].
+    dirty: bool,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    /// Begins a new file with its header; a file that is already there is never touched.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn create(path: &Path, header: &Header) -> Result<Self, EvidenceError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| io_error("create", path, source))?;
+        let mut writer = Self {
+            path: path.to_owned(),
+            file,
+            length: 0,
+            dirty: false,
+            buffer: Vec::new(),
+        };
+        writer.append(header)?;
+        writer.sync()?;
+        Ok(writer)
+    }
+
+    /// Opens a file to write on, cuts off a torn last line, and gives what is in it.
+    ///
+    /// # Errors
+    /// When the file cannot be read as evidence or not be written.
+    pub fn reopen(path: &Path) -> Result<(Self, Evidence), EvidenceError> {
+        let (evidence, whole) = Reader::open(path)?.collect_all()?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(path)
+            .map_err(|source| io_error("open", path, source))?;
+        if evidence.torn {
+            file.set_len(whole)
+                .map_err(|source| io_error("cut the torn end off", path, source))?;
+        }
+        let writer = Self {
+            path: path.to_owned(),
+            file,
+            length: whole,
+            dirty: evidence.torn,
+            buffer: Vec::new(),
+        };
+        Ok((writer, evidence))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a sample; once this returns it survives the death of the process.
+    ///
+    /// # Errors
+    /// When it cannot be written whole; nothing of it is then left in the file.
+    pub fn sample(&mut self, sample: &Sample) -> Result<(), EvidenceError> {
+        /// [`Line::Sample`] without the copy that a box would need.
+        #[derive(Serialize)]
+        struct SampleLine<'a> {
+            sample: &'a Sample,
+        }
+        self.append(&SampleLine { sample })
+    }
+
+    /// Writes the closing line and makes everything durable.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn close(&mut self, close: &Close) -> Result<(), EvidenceError> {
+        self.append(&Line::Close(close.clone()))?;
+        self.sync()
+    }
+
+    /// Makes what was written survive the death of the machine; nothing to do when nothing was.
+    ///
+    /// # Errors
+    /// When the system cannot say that it is on disk.
+    pub fn sync(&mut self) -> Result<(), EvidenceError> {
+        if self.dirty {
+            self.file
+                .sync_data()
+                .map_err(|source| io_error("sync", &self.path, source))?;
+            self.dirty = false;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, record: &impl Serialize) -> Result<(), EvidenceError> {
+        self.buffer.clear();
+        serde_json::to_writer(&mut self.buffer, record).map_err(|source| {
+            EvidenceError::Record {
+                path: self.path.clone(),
+                source,
+            }
+        })?;
+        self.buffer.push(b'\n');
+        let length = self.buffer.len() as u64;
+        if length > MAX_LINE {
+            return Err(EvidenceError::RecordTooLong {
+                path: self.path.clone(),
+            });
+        }
+        if let Err(source) = self.file.write_all(&self.buffer) {
+            // A full disk takes part of a line: without it the next one would be lost as well. If
+            // the cut fails too, the write error is the one to tell.
+            let _ = self.file.set_len(self.length);
+            return Err(io_error("write", &self.path, source));
+        }
+        self.length += length;
+        self.dirty = true;
+        Ok(())
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> EvidenceError {
+    EvidenceError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

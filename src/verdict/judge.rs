@@ -1,0 +1,217 @@
+//! All objectives of one cell, fed with samples as they come, judged in planned order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Verdict;
+use super::track::{End, Track};
+use crate::evidence::{Close, CloseReason, Header, Sample};
+use crate::measure::Reading;
+use crate::plan::{Judging, Stop};
+use crate::spec::objective::Objective;
+use crate::stats::sequential::joint_over;
+
+/// A start later than this after its plan is late.
+const LATE: Duration = Duration::from_millis(100);
+/// More than one late start in so many makes a run invalid.
+const LATE_ONE_IN: u64 = 100;
+
+/// The objectives of one cell being judged.
+///
+/// Samples may be handed over in any order; they are applied in the order of their slots, because
+/// slow answers finish last and taking them as they finish would look at the fast ones first. What
+/// lies behind a slot that has not been answered yet waits.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    judging: Judging,
+    max_samples: u64,
+    tracks: Vec<Track>,
+    /// The slot that is applied next.
+    next: u64,
+    /// Samples applied before the decision.
+    used: u64,
+    /// Readings of samples behind an open slot, one per objective.
+    waiting: BTreeMap<u64, Vec<Reading>>,
+    over: bool,
+    invalid: Option<String>,
+    starts: u64,
+    late_starts: u64,
+}
+
+impl Judge {
+    /// A judge without samples. `max_samples` is the planned number of counted samples.
+    pub fn new(objectives: &[Objective], judging: &Judging, max_samples: u64) -> Self {
+        let gating = objectives.iter().filter(|o| Track::gates(o)).count();
+        let gating = u32::try_from(gating).unwrap_or(u32::MAX);
+        let tracks = objectives
+            .iter()
+            .map(|objective| Track::new(objective, judging, max_samples, gating))
+            .collect();
+        let mut judge = Self {
+            judging: judging.clone(),
+            max_samples,
+            tracks,
+            next: 0,
+            used: 0,
+            waiting: BTreeMap::new(),
+            over: false,
+            invalid: None,
+            starts: 0,
+            late_starts: 0,
+        };
+        judge.over = judge.is_over();
+        judge
+    }
+
+    /// A judge for the file that begins with this header.
+    pub fn for_header(header: &Header) -> Self {
+        Self::new(
+            &header.objectives,
+            &header.judge,
+            header.sampling.max_samples,
+        )
+    }
+
+    /// Takes a sample. Warm-ups, calls that were called off, slots that were there before and
+    /// slots beyond the plan change nothing, and neither does anything after the decision.
+    pub fn take(&mut self, sample: &Sample) {
+        if self.over || !sample.counts() {
+            return;
+        }
+        if sample.index < self.next || sample.index >= self.max_samples {
+            return;
+        }
+        if self.waiting.contains_key(&sample.index) {
+            return;
+        }
+        self.starts += 1;
+        self.late_starts += u64::from(sample.lag > LATE);
+        if sample.index > self.next {
+            let row = self
+                .tracks
+                .iter()
+                .map(|track| track.objective().metric.reading(sample, &self.judging))
+                .collect();
+            self.waiting.insert(sample.index, row);
+            return;
+        }
+        for track in &mut self.tracks {
+            let reading = track.objective().metric.reading(sample, &self.judging);
+            track.take(sample.index, reading);
+        }
+        self.applied();
+        while !self.over
+            && let Some(row) = self.waiting.remove(&self.next)
+        {
+            self.apply(&row);
+        }
+    }
+
+    /// Says that no slot below the highest one taken will be answered any more, as when a run goes
+    /// on from the evidence of one that ended: the open ones are missing.
+    pub fn close_gaps(&mut self) {
+        while !self.over
+            && let Some((index, row)) = self.waiting.pop_first()
+        {
+            let gap = index - self.next;
+            if gap > 0 {
+                self.tracks.iter_mut().for_each(|track| track.miss(gap));
+                self.next = index;
+            }
+            self.apply(&row);
+        }
+    }
+
+    fn apply(&mut self, row: &[Reading]) {
+        for (track, reading) in self.tracks.iter_mut().zip(row) {
+            track.take(self.next, *reading);
+        }
+        self.applied();
+    }
+
+    fn applied(&mut self) {
+        self.next += 1;
+        self.used += 1;
+        self.over = self.is_over();
+    }
+
+    fn is_over(&self) -> bool {
+        if self.next >= self.max_samples {
+            return true;
+        }
+        let stop_at_first = self.judging.stop == Stop::First;
+        let mut holding = self
+            .tracks
+            .iter()
+            .filter(|track| track.holds_open())
+            .peekable();
+        // With nothing that gates, the whole plan is measured.
+        holding.peek().is_some() && joint_over(holding.map(Track::standing), stop_at_first)
+    }
+
+    /// Whether sampling may stop: every gating objective is decided, or the first bad news ends the
+    /// cell and has come, or every planned slot is accounted for.
+    pub const fn is_decided(&self) -> bool {
+        self.over
+    }
+
+    /// Samples that the decision rests on.
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Takes over what closing lines of earlier sessions say against the run.
+    pub(super) fn invalidate_by(&mut self, closes: &[Close]) {
+        self.invalid = closes
+            .iter()
+            .find_map(|close| close.self_check.invalid.clone())
+            .or_else(|| self.invalid.take());
+    }
+
+    /// The verdicts if sampling stopped here.
+    pub fn standing(&self) -> Vec<Verdict> {
+        self.verdicts(&End {
+            invalid: self.invalid.clone(),
+            used_up: self.next >= self.max_samples,
+            stopped: None,
+        })
+    }
+
+    /// The verdicts, now that sampling has ended; without a closing line the process was killed.
+    pub fn finish(mut self, close: Option<&Close>) -> Vec<Verdict> {
+        self.close_gaps();
+        match close {
+            Some(close) => self.invalidate_by(std::slice::from_ref(close)),
+            // Nobody was left to check the probe's health; what the samples show of it must do.
+            None if self.late_starts > self.starts / LATE_ONE_IN => {
+                self.invalid.get_or_insert_with(|| {
+                    let (late, all) = (self.late_starts, self.starts);
+                    format!("{late} of {all} starts were more than 100 ms late")
+                });
+            }
+            None => {}
+        }
+        let stopped = match close.map(|close| close.reason) {
+            None => Some("the evidence has no closing line: its run was cut off"),
+            Some(CloseReason::Limit) => Some("a limit of the spec was reached"),
+            Some(CloseReason::Interrupted) => Some("the run was interrupted"),
+            Some(CloseReason::Failed) => Some("the run failed on our side"),
+            Some(CloseReason::Decided) => Some("the other objectives were decided"),
+            Some(CloseReason::Budget) => None,
+        };
+        let failure = close.and_then(|close| close.error.as_deref());
+        let end = End {
+            used_up: self.next >= self.max_samples,
+            stopped: match (stopped, failure) {
+                (Some(stopped), Some(failure)) => Some(format!("{stopped}: {failure}")),
+                (stopped, _) => stopped.map(str::to_owned),
+            },
+            invalid: self.invalid.take(),
+        };
+        self.verdicts(&end)
+    }
+
+    fn verdicts(&self, end: &End) -> Vec<Verdict> {
+        self.tracks.iter().map(|track| track.verdict(end)).collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! One cell as reports show it: what was promised, decided and counted, and when.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Decision, Verdict, judge};
+use crate::evidence::{Close, CloseReason, Evidence};
+use crate::observation::named;
+use crate::plan::{Mode, OnInconclusive};
+use crate::spec::objective::Objective;
+
+/// One cell, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// `relay/model/workload`.
+    pub cell: String,
+    /// The run: the run folder's name.
+    pub run_id: String,
+    /// Path of the spec as the user gave it.
+    pub spec_source: String,
+    /// Template of a trace's address.
+    pub trace_url: Option<String>,
+    /// What a pass claims.
+    pub mode: Mode,
+    /// What inconclusive does.
+    pub on_inconclusive: OnInconclusive,
+    /// What is promised, in spec order.
+    pub objectives: Vec<Objective>,
+    /// What was decided, in the same order.
+    pub verdicts: Vec<Verdict>,
+    /// Planned samples.
+    pub planned: u64,
+    /// Counted samples on file, those after the decision included.
+    pub samples: u64,
+    /// Warm-ups and calls that were called off.
+    pub uncounted: u64,
+    /// Attempts of the counted samples.
+    pub attempts: u64,
+    /// Counted samples by the class of their first attempt, `ok` included.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Wall clock of the first start, nanoseconds since the epoch.
+    pub first_unix_ns: Option<u64>,
+    /// Wall clock of the last end.
+    pub last_unix_ns: Option<u64>,
+    /// The closing line.
+    pub close: Option<Close>,
+    /// The file ended inside a line.
+    pub torn: bool,
+}
+
+named! {
+    /// What all verdicts together come to, in order of precedence.
+    Overall {
+        /// Nothing fails.
+        Pass = "pass",
+        /// Something was not decided, and the spec says that this fails.
+        Inconclusive = "inconclusive",
+        /// A gating objective is violated.
+        Violated = "violated",
+        /// Nothing could be measured, or we failed ourselves.
+        Nothing = "nothing_measured",
+    }
+}
+
+impl Overall {
+    /// Exit code of the command.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Violated => 1,
+            Self::Inconclusive => 3,
+            Self::Nothing => 4,
+        }
+    }
+}
+
+impl Summary {
+    /// Judges the evidence of one cell and counts what is in it.
+    pub fn of(evidence: &Evidence) -> Self {
+        let header = &evidence.header;
+        let mut summary = Self {
+            cell: header.cell.clone(),
+            run_id: header.run_id.clone(),
+            spec_source: header.spec_source.clone(),
+            trace_url: header.otel.trace_url.clone(),
+            mode: header.judge.mode,
+            on_inconclusive: header.judge.on_inconclusive,
+            objectives: header.objectives.clone(),
+            verdicts: judge(evidence),
+            planned: header.sampling.max_samples,
+            samples: 0,
+            uncounted: 0,
+            attempts: 0,
+            outcomes: BTreeMap::new(),
+            first_unix_ns: None,
+            last_unix_ns: None,
+            close: evidence.close.clone(),
+            torn: evidence.torn,
+        };
+        for sample in &evidence.samples {
+            if !sample.counts() {
+                summary.uncounted += 1;
+                continue;
+            }
+            summary.samples += 1;
+            summary.attempts += sample.attempts.len() as u64;
+            if let Some(first) = sample.attempts.first() {
+                *summary
+                    .outcomes
+                    .entry(first.observation.outcome())
+                    .or_default() += 1;
+            }
+            let end = sample.attempts.last().map_or(sample.t0_unix_ns, |last| {
+                let over = last.start.saturating_add(last.observation.timeline.over);
+                let over = u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+                sample.t0_unix_ns.saturating_add(over)
+            });
+            let start = sample.t0_unix_ns;
+            summary.first_unix_ns = Some(summary.first_unix_ns.map_or(start, |at| at.min(start)));
+            summary.last_unix_ns = summary.last_unix_ns.max(Some(end));
+        }
+        summary
+    }
+
+    /// What the verdicts of this cell come to.
+    pub fn overall(&self) -> Overall {
+        let failed = self
+            .close
+            .as_ref()
+            .is_some_and(|close| close.reason == CloseReason::Failed);
+        if failed || self.samples == 0 {
+            return Overall::Nothing;
+        }
+        self.verdicts
+            .iter()
+            .filter(|verdict| verdict.fails(self.on_inconclusive))
+            .map(|verdict| match verdict.decision {
+                Decision::Violated => Overall::Violated,
+                Decision::Pass | Decision::Inconclusive(_) => Overall::Inconclusive,
+            })
+            .max()
+            .unwrap_or(Overall::Pass)
+    }
+}
+
+/// What the verdicts of all cells come to; without a cell, nothing was measured.
+pub fn overall(summaries: &[Summary]) -> Overall {
+    summaries
+        .iter()
+        .map(Summary::overall)
+        .max()
+        .unwrap_or(Overall::Nothing)
+}

@@ -1,0 +1,432 @@
+//! One objective being judged: its counts, its rule, and the moment it was decided.
+
+use super::{Decision, Inconclusive, Verdict};
+use crate::measure::metric::{Direction, Unit};
+use crate::measure::{Outcome, Reading};
+use crate::plan::{Judging, Method, Mode};
+use crate::spec::objective::{Objective, Severity, Statistic};
+use crate::stats::interval::{self, Interval, Sides};
+use crate::stats::quantile;
+use crate::stats::sequential::{Account, Design, FAIL_RATIO, Standing};
+use crate::stats::{Tally, float};
+
+/// Chance of a false violation of all gating objectives of a cell together.
+const GAMMA: f64 = 0.05;
+/// Failing samples that a verdict names.
+const NAMED_FAILURES: usize = 16;
+/// One undefined value in so many is still fine.
+const UNDEFINED_ONE_IN: u64 = 10;
+
+/// Everything about the end of sampling that a verdict depends on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct End {
+    /// Why the run says nothing about the relay.
+    pub(super) invalid: Option<String>,
+    /// Every planned slot is accounted for.
+    pub(super) used_up: bool,
+    /// Why sampling stopped before that, in words.
+    pub(super) stopped: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// Looks after every sample.
+    Sequential(Account),
+    /// One look at the end.
+    Wilson {
+        required: f64,
+        z: f64,
+        tally: Tally,
+        missing: u64,
+    },
+    /// No share and no bounds: the observed mean against the limit.
+    Mean { tally: Tally, missing: u64 },
+}
+
+/// One objective being judged.
+#[derive(Clone, Debug)]
+pub(super) struct Track {
+    objective: Objective,
+    rule: Rule,
+    rule_words: String,
+    guard: bool,
+    futility: bool,
+    /// Most samples of the cell.
+    max_samples: u64,
+    /// Values of the samples that counted; a failure is infinite, or 0 where more is better.
+    values: Vec<f64>,
+    undefined: u64,
+    ineligible: u64,
+    failing: Vec<u64>,
+    decision: Option<Decision>,
+}
+
+impl Track {
+    /// `gating` is the number of objectives among which the chance of a false violation is split.
+    pub(super) fn new(
+        objective: &Objective,
+        judging: &Judging,
+        max_samples: u64,
+        gating: u32,
+    ) -> Self {
+        let confidence_ppm = objective.confidence_ppm.unwrap_or(judging.confidence_ppm);
+        let confidence = f64::from(confidence_ppm) / 1e6;
+        let alpha = f64::from(1_000_000_u32.saturating_sub(confidence_ppm)) / 1e6;
+        let gamma = GAMMA / f64::from(gating.max(1));
+        let percent = confidence * 100.0;
+        let required = objective
+            .required_share_ppm()
+            .map(|ppm| f64::from(ppm) / 1e6);
+        let mut decision = None;
+        let mean = Rule::Mean {
+            tally: Tally::default(),
+            missing: 0,
+        };
+        let (rule, rule_words) = match (objective.statistic, judging.method, required) {
+            (Statistic::Mean, _, _) => (mean, "mean of the values, without bounds".to_owned()),
+            (_, Method::Sequential, Some(required)) => {
+                let ratio = judging.design_ratio;
+                match Design::with_ratios(required, alpha, gamma, ratio, FAIL_RATIO) {
+                    Some(design) => (
+                        Rule::Sequential(Account::new(design)),
+                        format!(
+                            "sequential, {percent}% (alpha {}, gamma {}, ratios {ratio} and \
+                             {FAIL_RATIO})",
+                            rounded(alpha),
+                            rounded(gamma),
+                        ),
+                    ),
+                    None => {
+                        decision = Some(Decision::Inconclusive(Inconclusive::CannotPass));
+                        (mean, "no rule has these settings".to_owned())
+                    }
+                }
+            }
+            (_, Method::Wilson, Some(required)) => {
+                let z = interval::z(confidence, Sides::Two);
+                (
+                    Rule::Wilson {
+                        required,
+                        z,
+                        tally: Tally::default(),
+                        missing: 0,
+                    },
+                    format!("wilson, {percent}% (z {z:.6}), one look at {max_samples} samples"),
+                )
+            }
+            (_, _, None) => {
+                decision = Some(Decision::Inconclusive(Inconclusive::CannotPass));
+                (mean, "no sample can prove all or nothing".to_owned())
+            }
+        };
+        let guard = judging.mode == Mode::Guard;
+        Self {
+            objective: objective.clone(),
+            rule,
+            rule_words,
+            guard,
+            futility: judging.futility && !guard,
+            max_samples,
+            values: Vec::new(),
+            undefined: 0,
+            ineligible: 0,
+            failing: Vec::new(),
+            decision,
+        }
+    }
+
+    pub(super) const fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// Whether it fails the cell, and so takes its part of the chance of a false violation.
+    pub(super) fn gates(objective: &Objective) -> bool {
+        objective.severity == Severity::Gate && objective.statistic != Statistic::Mean
+    }
+
+    /// Whether sampling goes on until it is decided.
+    pub(super) fn holds_open(&self) -> bool {
+        Self::gates(&self.objective) && !self.objective.metric.is_about_failures()
+    }
+
+    /// Where it stands, once decided for good.
+    pub(super) const fn standing(&self) -> Standing {
+        match self.decision {
+            None => Standing::Open,
+            Some(Decision::Pass) => Standing::Pass,
+            Some(Decision::Violated) => Standing::Fail,
+            Some(Decision::Inconclusive(_)) => Standing::CannotPass,
+        }
+    }
+
+    /// Takes what the metric says of the sample of slot `index`; a decided objective takes nothing.
+    pub(super) fn take(&mut self, index: u64, reading: Reading) {
+        if self.decision.is_some() {
+            return;
+        }
+        let good = match self.objective.outcome_of(reading) {
+            Outcome::Good => true,
+            Outcome::Bad => false,
+            Outcome::Undefined => {
+                self.undefined += 1;
+                self.decision = self.decide();
+                return;
+            }
+            Outcome::Ineligible => {
+                self.ineligible += 1;
+                self.decision = self.decide();
+                return;
+            }
+        };
+        self.values.push(match reading {
+            Reading::Value(value) => value,
+            Reading::Worst | Reading::Undefined | Reading::Ineligible => self.worst(),
+        });
+        if !good && self.failing.len() < NAMED_FAILURES {
+            self.failing.push(index);
+        }
+        match &mut self.rule {
+            Rule::Sequential(account) => account.step(good),
+            Rule::Wilson { tally, .. } | Rule::Mean { tally, .. } => *tally = tally.with(good),
+        }
+        self.decision = self.decide();
+    }
+
+    /// Takes slots that were never answered.
+    pub(super) fn miss(&mut self, slots: u64) {
+        if self.decision.is_some() {
+            return;
+        }
+        match &mut self.rule {
+            Rule::Sequential(account) => account.miss(slots),
+            Rule::Wilson { missing, .. } | Rule::Mean { missing, .. } => {
+                *missing = missing.saturating_add(slots);
+            }
+        }
+    }
+
+    /// Decides after a sample, where the rule may.
+    fn decide(&self) -> Option<Decision> {
+        let Rule::Sequential(account) = &self.rule else {
+            return None;
+        };
+        // Samples that this objective cannot use are lost to it; what is left is its own maximum.
+        let eligible = self.max_samples.saturating_sub(self.ineligible);
+        if self.futility && self.undefined > eligible / UNDEFINED_ONE_IN {
+            return Some(Decision::Inconclusive(Inconclusive::UndefinedMetric));
+        }
+        let most = self
+            .futility
+            .then(|| eligible.saturating_sub(self.undefined));
+        match account.standing(most) {
+            Standing::Open => None,
+            Standing::CannotPass => Some(Decision::Inconclusive(Inconclusive::CannotPass)),
+            // The few values that there are must not speak for the many that are missing.
+            Standing::Pass | Standing::Fail if self.too_undefined() => None,
+            Standing::Pass => Some(Decision::Pass),
+            Standing::Fail => Some(Decision::Violated),
+        }
+    }
+
+    fn too_undefined(&self) -> bool {
+        self.undefined.saturating_mul(UNDEFINED_ONE_IN)
+            > self.tally().n().saturating_add(self.undefined)
+    }
+
+    const fn tally(&self) -> Tally {
+        match &self.rule {
+            Rule::Sequential(account) => account.tally(),
+            Rule::Wilson { tally, .. } | Rule::Mean { tally, .. } => *tally,
+        }
+    }
+
+    const fn missing(&self) -> u64 {
+        match &self.rule {
+            Rule::Sequential(account) => account.missing(),
+            Rule::Wilson { missing, .. } | Rule::Mean { missing, .. } => *missing,
+        }
+    }
+
+    fn required(&self) -> f64 {
+        match &self.rule {
+            Rule::Sequential(account) => account.design().required(),
+            Rule::Wilson { required, .. } => *required,
+            Rule::Mean { .. } => 0.0,
+        }
+    }
+
+    /// Bounds that hold whatever the missing slots would have been.
+    fn bounds(&self) -> Interval {
+        match &self.rule {
+            Rule::Sequential(account) => account.bounds(),
+            Rule::Wilson {
+                z, tally, missing, ..
+            } => Interval {
+                lower: interval::wilson(tally.with_bad(*missing), *z).lower,
+                upper: interval::wilson(tally.with_good(*missing), *z).upper,
+            },
+            Rule::Mean { .. } => Interval::UNKNOWN,
+        }
+    }
+
+    /// The verdict if sampling ends like this.
+    pub(super) fn verdict(&self, end: &End) -> Verdict {
+        let tally = self.tally();
+        let (decision, note) = self.conclude(end);
+        let mut bounds = self.bounds();
+        // The thresholds are whole numbers of samples; their rounding must not show as a pass below
+        // the required share.
+        match decision {
+            Decision::Pass if !self.guard => bounds.lower = bounds.lower.max(self.required()),
+            Decision::Violated => bounds.upper = bounds.upper.min(self.required()),
+            Decision::Pass | Decision::Inconclusive(_) => {}
+        }
+        if matches!(self.rule, Rule::Mean { .. }) {
+            bounds = Interval::UNKNOWN;
+        }
+        let (observed, censored) = self.observed();
+        Verdict {
+            objective: self.objective.text.clone(),
+            decision,
+            severity: self.objective.severity,
+            n: tally.n(),
+            failures: tally.failures(),
+            undefined: self.undefined,
+            ineligible: self.ineligible,
+            missing: self.missing(),
+            required: self.required(),
+            lower: bounds.lower,
+            upper: bounds.upper,
+            rule: self.rule_words.clone(),
+            observed,
+            censored,
+            further_clean: self.further_clean(decision),
+            failing: self.failing.clone(),
+            note,
+        }
+    }
+
+    fn conclude(&self, end: &End) -> (Decision, Option<String>) {
+        let open = |reason| Decision::Inconclusive(reason);
+        if let Some(why) = &end.invalid {
+            return (open(Inconclusive::InvalidRun), Some(why.clone()));
+        }
+        if let Some(decision) = self.decision {
+            return (decision, None);
+        }
+        if self.tally().n() == 0 && self.undefined == 0 {
+            let note = (self.ineligible > 0)
+                .then(|| format!("none of {} samples is about this", self.ineligible))
+                .or_else(|| end.stopped.clone());
+            return (open(Inconclusive::NoData), note);
+        }
+        if self.too_undefined() {
+            let all = self.tally().n() + self.undefined;
+            let note = format!("{} of {all} samples have no value", self.undefined);
+            return (open(Inconclusive::UndefinedMetric), Some(note));
+        }
+        let gaps = || Some(format!("{} planned samples are missing", self.missing()));
+        match &self.rule {
+            Rule::Mean { .. } => self.conclude_mean(),
+            Rule::Wilson { .. } if !end.used_up => {
+                (open(Inconclusive::StoppedEarly), end.stopped.clone())
+            }
+            Rule::Wilson {
+                required, z, tally, ..
+            } => {
+                let bounds = self.bounds();
+                if bounds.lower >= *required {
+                    (Decision::Pass, None)
+                } else if bounds.upper < *required {
+                    (Decision::Violated, None)
+                } else if interval::wilson(*tally, *z).lower >= *required {
+                    (open(Inconclusive::MissingSlots), gaps())
+                } else {
+                    self.unshown(Inconclusive::Budget, None)
+                }
+            }
+            Rule::Sequential(account) if account.would_pass_without_gaps() => {
+                (open(Inconclusive::MissingSlots), gaps())
+            }
+            Rule::Sequential(_) if end.used_up => self.unshown(Inconclusive::Budget, None),
+            Rule::Sequential(_) => (open(Inconclusive::StoppedEarly), end.stopped.clone()),
+        }
+    }
+
+    /// All planned samples are in and nothing is shown: enough for a guard, for no one else.
+    fn unshown(&self, reason: Inconclusive, note: Option<String>) -> (Decision, Option<String>) {
+        if self.guard {
+            let note = "not shown to violate it; not shown to meet it either";
+            (Decision::Pass, Some(note.to_owned()))
+        } else {
+            (Decision::Inconclusive(reason), note)
+        }
+    }
+
+    fn conclude_mean(&self) -> (Decision, Option<String>) {
+        let (mean, _) = self.observed();
+        let holds = mean.is_some_and(|mean| self.objective.op.holds(mean, self.objective.bound));
+        let note = "an observed mean; nothing is proven about further samples".to_owned();
+        let decision = if holds {
+            Decision::Pass
+        } else {
+            Decision::Violated
+        };
+        (decision, Some(note))
+    }
+
+    fn further_clean(&self, decision: Decision) -> Option<u64> {
+        let Rule::Sequential(account) = &self.rule else {
+            return None;
+        };
+        match decision {
+            Decision::Pass | Decision::Violated => None,
+            Decision::Inconclusive(Inconclusive::InvalidRun | Inconclusive::UndefinedMetric) => {
+                None
+            }
+            Decision::Inconclusive(_) => account.further_clean(),
+        }
+    }
+
+    fn worst(&self) -> f64 {
+        match (
+            self.objective.metric.direction(),
+            self.objective.metric.unit(),
+        ) {
+            (Direction::Higher, _) => 0.0,
+            (Direction::Lower, Unit::YesNo) => 1.0,
+            (Direction::Lower, Unit::Seconds | Unit::PerSecond) => f64::INFINITY,
+        }
+    }
+
+    /// The observed statistic, and whether it falls among the failures.
+    fn observed(&self) -> (Option<f64>, bool) {
+        let n = self.values.len() as u64;
+        let value = match self.objective.statistic {
+            Statistic::Mean | Statistic::Rate => {
+                (n > 0).then(|| self.values.iter().sum::<f64>() / float(n))
+            }
+            Statistic::Quantile(ppm) => {
+                let rank = match self.objective.metric.direction() {
+                    Direction::Lower => quantile::nearest_rank(n, ppm),
+                    Direction::Higher => quantile::nearest_rank_from_top(n, ppm),
+                };
+                rank.and_then(|rank| usize::try_from(rank - 1).ok())
+                    .map(|place| {
+                        let mut values = self.values.clone();
+                        *values.select_nth_unstable_by(place, f64::total_cmp).1
+                    })
+            }
+        };
+        match value {
+            Some(value) if value.is_finite() => (Some(value), false),
+            Some(_) => (None, true),
+            None => (None, false),
+        }
+    }
+}
+
+/// Four significant decimals, without trailing zeros.
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
