@@ -1,1 +1,240 @@
-//! Evidence in, spans and metrics out; the only place that names OpenTelemetry.
+//! Evidence in, spans and logs out; the only place that names OpenTelemetry.
+//!
+//! Nothing here can change a verdict: what fails is counted and becomes one warning. Spans of
+//! samples are functions of evidence ([`spans`]); spans of suites and cells are live; both go
+//! through one exporter thread to the run's folder always and to the network where the `OTEL_*`
+//! variables name an endpoint. Metrics are not made here.
+
+pub mod env;
+mod export;
+pub mod file;
+mod live;
+pub mod semconv;
+pub mod spans;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::registry::LookupSpan;
+
+use env::{Destination, Lookup, Settings};
+use export::{Exporter, Tally, lock};
+pub use live::{Case, Suite, SuiteInfo, SuiteStatus};
+use live::{ForwardLogs, Stage};
+
+/// Longest time that the end of a run may wait for telemetry.
+const MAX_BUDGET: Duration = Duration::from_secs(5);
+
+/// Crates whose own log lines are not the user's: the ones below the exporters.
+const NOISY: &[&str] = &[
+    "opentelemetry",
+    "hyper",
+    "reqwest",
+    "h2",
+    "tonic",
+    "tower",
+    "rustls",
+];
+
+/// The run that telemetry is about.
+#[derive(Clone, Debug)]
+pub struct RunInfo {
+    /// The run folder's name.
+    pub run_id: String,
+    /// The run's folder, which exists.
+    pub folder: PathBuf,
+    /// Host name of the probe.
+    pub host: String,
+}
+
+/// What became of one kind of telemetry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Items made.
+    pub made: u64,
+    /// Items that the other side took.
+    pub exported: u64,
+    /// Items that were sent and not taken.
+    pub failed: u64,
+    /// Items that were never sent: the queue was full, or time was up.
+    pub dropped: u64,
+}
+
+impl Sent {
+    fn of(tally: &Tally) -> Self {
+        let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        Self {
+            made: read(&tally.made),
+            exported: read(&tally.exported),
+            failed: read(&tally.failed),
+            dropped: read(&tally.dropped),
+        }
+    }
+
+    fn lost(self) -> u64 {
+        self.failed + self.dropped
+    }
+}
+
+/// The account at the end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Spans that the file holds.
+    pub written: u64,
+    /// Spans and the network.
+    pub spans: Sent,
+    /// Log records and the network.
+    pub logs: Sent,
+    /// Where the network is; `None` when nothing was to be sent.
+    pub endpoint: Option<String>,
+    /// What the user should know, at most one line about the network.
+    pub warnings: Vec<String>,
+}
+
+impl fmt::Display for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "evidence {}/{} spans", self.written, self.spans.made)?;
+        match &self.endpoint {
+            Some(endpoint) => write!(
+                f,
+                ", {}/{} exported to {endpoint}",
+                self.spans.exported, self.spans.made
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Telemetry of one run.
+pub struct Telemetry {
+    exporter: Exporter,
+    stage: Stage,
+    logger: Option<SdkLoggerProvider>,
+    traces: Destination,
+    warnings: Vec<String>,
+}
+
+impl fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Telemetry")
+            .field("traces", &self.traces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Telemetry {
+    /// Opens the run's span file and starts the exporter thread.
+    ///
+    /// Never fails: what cannot be set up is a warning in the account at the end.
+    pub fn start(run: &RunInfo, lookup: Lookup<'_>) -> Self {
+        let settings = Settings::read(run, lookup);
+        let exporter = Exporter::start(&run.folder, &settings);
+        let stage = Stage::new(
+            &run.run_id,
+            settings.resource.clone(),
+            exporter.inlet.clone(),
+            settings.ci.clone(),
+        );
+        let logger = (settings.logs != Destination::None).then(|| {
+            SdkLoggerProvider::builder()
+                .with_resource(settings.resource.clone())
+                .with_log_processor(ForwardLogs(exporter.inlet.clone()))
+                .build()
+        });
+        Self {
+            exporter,
+            stage,
+            logger,
+            traces: settings.traces,
+            warnings: settings.warnings,
+        }
+    }
+
+    /// Starts the span of one spec's run.
+    pub fn suite(&self, info: &SuiteInfo) -> Suite {
+        self.stage.suite(info)
+    }
+
+    /// The layer that sends the process's log lines, INFO and above, to the logs endpoint; `None`
+    /// without one.
+    pub fn log_layer<S>(&self) -> Option<impl Layer<S> + Send + Sync + use<S>>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+    {
+        let bridge = OpenTelemetryTracingBridge::new(self.logger.as_ref()?);
+        Some(bridge.with_filter(filter_fn(is_for_the_user)))
+    }
+
+    /// Gets everything out, in at most the budget and never more than five seconds, and gives the
+    /// account.
+    ///
+    /// Suites and cases that are still open are not in it: finish them first.
+    pub fn finish(self, budget: Duration) -> Exported {
+        let budget = budget.min(MAX_BUDGET);
+        self.exporter.finish(budget);
+        let ledger = &self.exporter.ledger;
+        let spans = Sent::of(&ledger.spans);
+        let logs = Sent::of(&ledger.logs);
+        let endpoint = match &self.traces {
+            Destination::None => None,
+            Destination::Console => Some("console".to_owned()),
+            Destination::Otlp(endpoint) => Some(endpoint.shown()),
+        };
+        let mut warnings = self.warnings.clone();
+        warnings.extend(lock(&ledger.warnings).iter().cloned());
+        warnings.extend(self.network_warning(spans, logs, endpoint.as_deref()));
+        Exported {
+            written: ledger.written.load(Ordering::Relaxed),
+            spans,
+            logs,
+            endpoint,
+            warnings,
+        }
+    }
+
+    /// One line about everything that did not get through.
+    fn network_warning(&self, spans: Sent, logs: Sent, endpoint: Option<&str>) -> Option<String> {
+        let [span_trouble, log_trouble] = &self.exporter.ledger.trouble;
+        let span_trouble = lock(span_trouble).clone();
+        let log_trouble = lock(log_trouble).clone();
+        let why = |trouble: Option<String>| {
+            trouble.unwrap_or_else(|| "the time was too short".to_owned())
+        };
+        match (endpoint, spans.lost(), logs.lost()) {
+            (_, 0, 0) => None,
+            (Some(endpoint), lost @ 1.., _) => Some(format!(
+                "{lost} of {} spans did not reach {endpoint} ({}); the run's folder has them in {}",
+                spans.made,
+                why(span_trouble),
+                file::NAME,
+            )),
+            (_, _, lost) => Some(format!(
+                "{lost} of {} log lines were not exported ({})",
+                logs.made,
+                why(log_trouble),
+            )),
+        }
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.exporter.inlet.abandon();
+    }
+}
+
+/// Whether a log line is worth exporting.
+fn is_for_the_user(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event()
+        && *metadata.level() <= Level::INFO
+        && !NOISY
+            .iter()
+            .any(|noisy| metadata.target().starts_with(noisy))
+}

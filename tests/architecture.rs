@@ -12,17 +12,117 @@ const EDGES: &[(&str, &[&str])] = &[
     ("expect", &["observation"]),
     ("stream", &["dialect", "expect", "observation"]),
     ("measure", &["evidence", "observation", "plan", "spec"]),
-    ("spec", &["dialect", "expect", "measure", "observation", "plan", "stats", "stream"]),
-    ("plan", &["dialect", "expect", "measure", "observation", "spec", "stats", "stream"]),
+    (
+        "spec",
+        &[
+            "dialect",
+            "expect",
+            "measure",
+            "observation",
+            "plan",
+            "stats",
+            "stream",
+        ],
+    ),
+    (
+        "plan",
+        &[
+            "dialect",
+            "expect",
+            "measure",
+            "observation",
+            "spec",
+            "stats",
+            "stream",
+        ],
+    ),
     ("evidence", &["dialect", "observation", "plan", "spec"]),
-    ("attribution", &["evidence", "measure", "observation", "plan", "spec", "verdict"]),
-    ("verdict", &["evidence", "measure", "observation", "plan", "spec", "stats"]),
-    ("report", &["attribution", "evidence", "measure", "observation", "plan", "spec", "stats", "verdict"]),
-    ("probe", &["dialect", "evidence", "expect", "observation", "plan", "stream"]),
+    (
+        "attribution",
+        &[
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "verdict",
+        ],
+    ),
+    (
+        "verdict",
+        &[
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "stats",
+        ],
+    ),
+    (
+        "report",
+        &[
+            "attribution",
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "stats",
+            "verdict",
+        ],
+    ),
+    (
+        "probe",
+        &[
+            "dialect",
+            "evidence",
+            "expect",
+            "observation",
+            "plan",
+            "stream",
+        ],
+    ),
     ("sim", &[]),
-    ("telemetry", &["evidence", "measure", "observation", "plan", "probe", "spec", "verdict"]),
-    ("run", &["attribution", "evidence", "measure", "observation", "plan", "probe", "sim", "spec", "verdict"]),
-    ("harness", &["evidence", "plan", "probe", "report", "run", "spec", "telemetry", "verdict"]),
+    (
+        "telemetry",
+        &[
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "probe",
+            "spec",
+            "verdict",
+        ],
+    ),
+    (
+        "run",
+        &[
+            "attribution",
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "probe",
+            "sim",
+            "spec",
+            "verdict",
+        ],
+    ),
+    (
+        "harness",
+        &[
+            "evidence",
+            "plan",
+            "probe",
+            "report",
+            "run",
+            "spec",
+            "telemetry",
+            "verdict",
+        ],
+    ),
     ("cli", &["*"]),
     ("lib", &["*"]),
     ("main", &["*"]),
@@ -47,14 +147,32 @@ const OWNERS: &[(&str, &[&str])] = &[
 
 /// Modules of the pure core: no clock, no socket, no environment, no standard output.
 const PURE: &[&str] = &[
-    "observation", "stats", "dialect", "expect", "stream", "measure", "spec", "plan", "verdict",
-    "attribution", "report",
+    "observation",
+    "stats",
+    "dialect",
+    "expect",
+    "stream",
+    "measure",
+    "spec",
+    "plan",
+    "verdict",
+    "attribution",
+    "report",
 ];
 
 /// What a pure module may not name outside its tests.
 const IMPURE: &[&str] = &[
-    "std::env", "std::fs", "std::net", "std::thread", "std::process", "Instant::now",
-    "SystemTime::now", "println!", "eprintln!", "tokio::", "async fn",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "Instant::now",
+    "SystemTime::now",
+    "println!",
+    "eprintln!",
+    "tokio::",
+    "async fn",
 ];
 
 #[test]
@@ -62,13 +180,23 @@ fn modules_name_only_what_they_may() {
     let mut wrong = Vec::new();
     for (path, module, code) in sources() {
         let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == module) else {
-            wrong.push(format!("{}: module `{module}` is not in the table", path.display()));
+            wrong.push(format!(
+                "{}: module `{module}` is not in the table",
+                path.display()
+            ));
             continue;
         };
         for (line, target) in mentions(&code, "crate::") {
             let known = EDGES.iter().any(|(name, _)| *name == target);
-            if known && target != module && !allowed.contains(&"*") && !allowed.contains(&target.as_str()) {
-                wrong.push(format!("{}:{line}: `{module}` may not name `{target}`", path.display()));
+            if known
+                && target != module
+                && !allowed.contains(&"*")
+                && !allowed.contains(&target.as_str())
+            {
+                wrong.push(format!(
+                    "{}:{line}: `{module}` may not name `{target}`",
+                    path.display()
+                ));
             }
         }
     }
@@ -114,7 +242,11 @@ fn the_pure_core_touches_nothing_outside_itself() {
 fn every_source_file_says_what_it_is_for() {
     for (path, _, _) in sources() {
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open with `//!`", path.display());
+        assert!(
+            text.starts_with("//!"),
+            "{} does not open with `//!`",
+            path.display()
+        );
     }
 }
 
@@ -140,9 +272,18 @@ fn sources() -> Vec<(PathBuf, String, String)> {
         .into_iter()
         .map(|(path, text)| {
             let inside = path.strip_prefix(&root).unwrap();
-            let first = inside.components().next().unwrap().as_os_str().to_string_lossy();
+            let first = inside
+                .components()
+                .next()
+                .unwrap()
+                .as_os_str()
+                .to_string_lossy();
             let module = first.trim_end_matches(".rs").to_owned();
-            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
+            let code = text
+                .split("#[cfg(test)]\nmod tests")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             (path, module, code)
         })
         .collect()

@@ -1,0 +1,439 @@
+//! The `OTEL_*` variables, `TRACEPARENT` and `TRACESTATE`: what they ask for, and a warning for
+//! each one that is set and not honoured.
+//!
+//! Reads through a lookup that the caller passes, never the process environment itself. Values of
+//! header variables are secrets: they are in no message and no `Debug`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry::trace::{SpanContext, TraceContextExt};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::RunInfo;
+use super::semconv;
+
+/// A look-up of one environment variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Longest wait for one export request, unless a variable says otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Variables that other tools honour and this one does not: what they would change.
+const NOT_HONOURED: &[&str] = &[
+    "OTEL_CONFIG_FILE",
+    "OTEL_EXPERIMENTAL_CONFIG_FILE",
+    "OTEL_PROPAGATORS",
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
+    "OTEL_METRICS_EXPORTER",
+    "OTEL_METRIC_EXPORT_INTERVAL",
+    "OTEL_METRIC_EXPORT_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    "OTEL_BSP_SCHEDULE_DELAY",
+    "OTEL_BSP_EXPORT_TIMEOUT",
+    "OTEL_BSP_MAX_QUEUE_SIZE",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_BLRP_SCHEDULE_DELAY",
+    "OTEL_BLRP_EXPORT_TIMEOUT",
+    "OTEL_BLRP_MAX_QUEUE_SIZE",
+    "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_SPAN_EVENT_COUNT_LIMIT",
+    "OTEL_SPAN_LINK_COUNT_LIMIT",
+];
+
+/// A signal that is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    /// The signal's part in the names of variables.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Traces => "TRACES",
+            Self::Logs => "LOGS",
+        }
+    }
+
+    /// The signal's path below a base endpoint.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Traces => "v1/traces",
+            Self::Logs => "v1/logs",
+        }
+    }
+}
+
+/// How OTLP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Protobuf over HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+}
+
+/// Where one signal goes besides the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Nowhere.
+    None,
+    /// To standard error, one line an item.
+    Console,
+    /// To an OTLP endpoint.
+    Otlp(Box<Endpoint>),
+}
+
+/// One OTLP endpoint.
+///
+/// `Debug` shows the names of headers only, and of the URL neither user info nor query.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Full URL of the signal (HTTP) or of the server (gRPC).
+    pub url: Url,
+    /// How OTLP is spoken there.
+    pub wire: Wire,
+    /// Extra headers; values are secrets, marked as such.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Longest wait for one request.
+    pub timeout: Duration,
+    /// Whether requests are compressed.
+    pub gzip: bool,
+    /// PEM file of the only trusted CAs.
+    pub certificate: Option<String>,
+    /// PEM files of the client's certificate and key.
+    pub client: Option<(String, String)>,
+}
+
+impl Endpoint {
+    /// Scheme, host, port and path: what may be shown.
+    pub fn shown(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port().map(|port| format!(":{port}"));
+        format!(
+            "{}://{host}{}{}",
+            self.url.scheme(),
+            port.unwrap_or_default(),
+            self.url.path().trim_end_matches('/')
+        )
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        match self.url.host() {
+            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Endpoint")
+            .field("url", &self.shown())
+            .field("wire", &self.wire)
+            .field("headers", &names)
+            .field("timeout", &self.timeout)
+            .field("gzip", &self.gzip)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where spans go besides the file.
+    pub traces: Destination,
+    /// Where logs go.
+    pub logs: Destination,
+    /// The span of the CI job that started us.
+    pub ci: Option<SpanContext>,
+    /// Who emits.
+    pub resource: Resource,
+    /// Variables that are wrong or not honoured.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the environment through `lookup`.
+    pub fn read(run: &RunInfo, lookup: Lookup<'_>) -> Self {
+        let env = Env { lookup };
+        let mut warnings = Vec::new();
+        let disabled = env.boolean("OTEL_SDK_DISABLED");
+        let mut destination = |signal| {
+            if disabled {
+                Destination::None
+            } else {
+                env.destination(signal, &mut warnings)
+            }
+        };
+        let traces = destination(Signal::Traces);
+        let logs = destination(Signal::Logs);
+        warnings.dedup();
+        let ignored: Vec<_> = NOT_HONOURED
+            .iter()
+            .copied()
+            .filter(|name| env.value(name).is_some())
+            .collect();
+        if !ignored.is_empty() {
+            warnings.push(format!("set, but not honoured: {}", ignored.join(", ")));
+        }
+        Self {
+            traces,
+            logs,
+            ci: env.ci(),
+            resource: env.resource(run),
+            warnings,
+        }
+    }
+}
+
+/// The lookup with the rules that all variables share.
+struct Env<'a> {
+    lookup: Lookup<'a>,
+}
+
+impl Env<'_> {
+    /// A value; empty counts as not set.
+    fn value(&self, name: &str) -> Option<String> {
+        let value = (self.lookup)(name)?;
+        let value = value.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    /// `true` in any case; anything else is false.
+    fn boolean(&self, name: &str) -> bool {
+        self.value(name)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The signal's own variable, or the general one: name and value.
+    fn otlp(&self, signal: Signal, part: &str) -> Option<(String, String)> {
+        [
+            format!("OTEL_EXPORTER_OTLP_{}_{part}", signal.variable()),
+            format!("OTEL_EXPORTER_OTLP_{part}"),
+        ]
+        .into_iter()
+        .find_map(|name| self.value(&name).map(|value| (name, value)))
+    }
+
+    fn destination(&self, signal: Signal, warnings: &mut Vec<String>) -> Destination {
+        let chooser = format!("OTEL_{}_EXPORTER", signal.variable());
+        let chosen = self.value(&chooser);
+        match chosen.as_deref() {
+            Some("none") => return Destination::None,
+            Some("console") => return Destination::Console,
+            None | Some("otlp") => {}
+            Some(other) => warnings.push(format!(
+                "{chooser}={other:.32} is not known (none, console or otlp); otlp is assumed"
+            )),
+        }
+        match self.endpoint(signal) {
+            Ok(Some(endpoint)) => Destination::Otlp(Box::new(endpoint)),
+            Ok(None) => {
+                if chosen.is_some() {
+                    warnings.push(format!(
+                        "{chooser} asks for OTLP, but OTEL_EXPORTER_OTLP_ENDPOINT is not set; \
+                         nothing is sent"
+                    ));
+                }
+                Destination::None
+            }
+            Err(warning) => {
+                warnings.push(warning);
+                Destination::None
+            }
+        }
+    }
+
+    fn endpoint(&self, signal: Signal) -> Result<Option<Endpoint>, String> {
+        let own = format!("OTEL_EXPORTER_OTLP_{}_ENDPOINT", signal.variable());
+        let general = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        let (name, text, is_base) = match (self.value(&own), self.value(general)) {
+            (Some(text), _) => (own.as_str(), text, false),
+            (None, Some(text)) => (general, text, true),
+            (None, None) => return Ok(None),
+        };
+        let mut url = Url::parse(&text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                format!("{name} must be a URL with http:// or https://; nothing is sent")
+            })?;
+        let wire = self.wire(signal)?;
+        if is_base && wire == Wire::Http {
+            let path = format!("{}/{}", url.path().trim_end_matches('/'), signal.path());
+            url.set_path(&path);
+        }
+        Ok(Some(Endpoint {
+            url,
+            wire,
+            headers: self.headers(signal)?,
+            timeout: self.timeout(signal)?,
+            gzip: self.gzip(signal)?,
+            certificate: self.otlp(signal, "CERTIFICATE").map(|(_, file)| file),
+            client: self
+                .otlp(signal, "CLIENT_CERTIFICATE")
+                .zip(self.otlp(signal, "CLIENT_KEY"))
+                .map(|((_, certificate), (_, key))| (certificate, key)),
+        }))
+    }
+
+    fn wire(&self, signal: Signal) -> Result<Wire, String> {
+        match self.otlp(signal, "PROTOCOL") {
+            None => Ok(Wire::Http),
+            Some((_, value)) if value == "http/protobuf" => Ok(Wire::Http),
+            Some((_, value)) if value == "grpc" && cfg!(feature = "grpc") => Ok(Wire::Grpc),
+            Some((name, value)) if value == "grpc" => Err(format!(
+                "{name}=grpc needs relayproof built with the feature `grpc`; nothing is sent \
+                 (http/protobuf, port 4318, is always there)"
+            )),
+            Some((name, value)) => Err(format!(
+                "{name}={value:.32} is not supported (http/protobuf or grpc); nothing is sent"
+            )),
+        }
+    }
+
+    fn headers(&self, signal: Signal) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let Some((name, text)) = self.otlp(signal, "HEADERS") else {
+            return Ok(Vec::new());
+        };
+        // The message names the variable only: what is wrong in it may be a key.
+        let wrong = || format!("{name} is no list of `name=value` pairs; nothing is sent");
+        text.split(',')
+            .map(str::trim)
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (key, value) = pair.split_once('=').ok_or_else(wrong)?;
+                let key = key.trim().parse::<HeaderName>().map_err(|_| wrong())?;
+                let value = percent_decoded(value.trim()).ok_or_else(wrong)?;
+                let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
+                value.set_sensitive(true);
+                Ok((key, value))
+            })
+            .collect()
+    }
+
+    fn timeout(&self, signal: Signal) -> Result<Duration, String> {
+        let Some((name, value)) = self.otlp(signal, "TIMEOUT") else {
+            return Ok(DEFAULT_TIMEOUT);
+        };
+        match value.parse() {
+            Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
+            Ok(_) | Err(_) => Err(format!(
+                "{name} must be a number of milliseconds above 0; nothing is sent"
+            )),
+        }
+    }
+
+    fn gzip(&self, signal: Signal) -> Result<bool, String> {
+        match self.otlp(signal, "COMPRESSION") {
+            None => Ok(false),
+            Some((_, value)) if value == "none" => Ok(false),
+            Some((_, value)) if value == "gzip" => Ok(true),
+            Some((name, value)) => Err(format!(
+                "{name}={value:.32} is not supported (gzip or none); nothing is sent"
+            )),
+        }
+    }
+
+    /// The remote span that `TRACEPARENT` names; anything malformed is as if it were not set.
+    fn ci(&self) -> Option<SpanContext> {
+        let carrier: HashMap<String, String> = ["traceparent", "tracestate"]
+            .into_iter()
+            .filter_map(|name| {
+                let value = self.value(&name.to_ascii_uppercase())?;
+                Some((name.to_owned(), value))
+            })
+            .collect();
+        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier);
+        let span = context.span().span_context().clone();
+        span.is_valid().then_some(span)
+    }
+
+    fn resource(&self, run: &RunInfo) -> Resource {
+        let mut attributes = BTreeMap::from([
+            (semconv::SERVICE_NAME.to_owned(), "relayproof".to_owned()),
+            (
+                semconv::SERVICE_VERSION.to_owned(),
+                env!("CARGO_PKG_VERSION").to_owned(),
+            ),
+            (semconv::SERVICE_INSTANCE_ID.to_owned(), instance(run)),
+            (semconv::HOST_NAME.to_owned(), run.host.clone()),
+        ]);
+        let listed = self.value("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        for pair in listed.split(',') {
+            if let Some((key, value)) = pair.split_once('=')
+                && let Some(value) = percent_decoded(value.trim())
+                && !key.trim().is_empty()
+            {
+                attributes.insert(key.trim().to_owned(), value);
+            }
+        }
+        if let Some(name) = self.value("OTEL_SERVICE_NAME") {
+            attributes.insert(semconv::SERVICE_NAME.to_owned(), name);
+        }
+        attributes.insert(semconv::RELAY_RUN_ID.to_owned(), run.run_id.clone());
+        Resource::builder_empty()
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_attributes(
+                attributes
+                    .into_iter()
+                    .map(|(key, value)| KeyValue::new(key, value)),
+            )
+            .build()
+    }
+}
+
+/// An id of this process within the run.
+fn instance(run: &RunInfo) -> String {
+    let hash = Sha256::new()
+        .chain_update(run.run_id.as_bytes())
+        .chain_update(run.host.as_bytes())
+        .chain_update(std::process::id().to_be_bytes())
+        .finalize();
+    hash[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Undoes `%xx`; `None` when the result is no UTF-8. A `%` without two hex digits stays.
+fn percent_decoded(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = bytes
+            .get(at + 1..at + 3)
+            .filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(hex.unwrap_or(byte));
+        at += if hex.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8(decoded).ok()
+}

@@ -1,0 +1,60 @@
+//! Spans as OTLP JSON lines: one `TracesData` object a line, as the Collector's `otlpjsonfile`
+//! receiver reads them.
+//!
+//! Appends only, one `write` a line, so that processes of one run may share the file and a killed
+//! one loses at most its last line.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use opentelemetry_proto::tonic::trace::v1::TracesData;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SpanData;
+
+/// Name of the file in a run's folder.
+pub const NAME: &str = "spans.otlp.jsonl";
+
+/// An open span file.
+pub(super) struct SpanFile {
+    file: File,
+    resource: ResourceAttributesWithSchema,
+    line: Vec<u8>,
+}
+
+impl SpanFile {
+    /// Opens the file for appending; a torn last line is closed, so that it spoils no other.
+    pub(super) fn open(path: &Path, resource: &Resource) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)?;
+        if file.seek(SeekFrom::End(0))? > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+            }
+        }
+        Ok(Self {
+            file,
+            resource: resource.into(),
+            line: Vec::new(),
+        })
+    }
+
+    /// Writes spans as one line.
+    pub(super) fn write(&mut self, spans: Vec<SpanData>) -> io::Result<()> {
+        let data = TracesData {
+            resource_spans: group_spans_by_resource_and_scope(spans, &self.resource),
+        };
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, &data)?;
+        self.line.push(b'\n');
+        self.file.write_all(&self.line)
+    }
+}

@@ -1,0 +1,430 @@
+//! From one sample's evidence to the spans of its trace.
+//!
+//! Pure: no clock, no exporter, no global. The same evidence gives the same spans, ids included,
+//! whenever they are made. Content-free: prompts, answers and error texts are not in evidence.
+
+mod attempt;
+mod draft;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, TraceId};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
+use opentelemetry_sdk::trace::SpanData;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+pub use attempt::{STALL, error_type};
+pub(crate) use draft::{context, hashed_trace_id};
+pub use draft::{span_id, trace_id};
+
+use super::semconv::{self, span};
+use crate::dialect::Protocol;
+use crate::evidence::{Header, Sample};
+use crate::observation::{Observation, named};
+use crate::spec::objective::{Objective, Severity, Statistic};
+use crate::verdict::{Decision, Verdict};
+use draft::{Anchor, bounded};
+
+named! {
+    /// What a sample is to its cell's objectives.
+    SampleOutcome {
+        /// Whole, and it met every objective.
+        Good = "good",
+        /// Whole, but it missed an objective.
+        Slow = "slow",
+        /// Not a whole, honest answer.
+        Error = "error",
+        /// Never counted: a warm-up, or called off by us.
+        Excluded = "excluded",
+    }
+}
+
+/// What judging says of one sample; evidence says the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampleFacts {
+    /// What the sample is to its cell's objectives.
+    pub outcome: SampleOutcome,
+    /// Objectives that it missed, as written.
+    pub violations: Vec<String>,
+    /// Tokens a second after the first packet, where defined.
+    pub tps: Option<f64>,
+    /// Standard deviation of the gaps between packets in seconds, where defined.
+    pub jitter: Option<f64>,
+    /// Longest silence after the first token in seconds, where defined.
+    pub max_gap: Option<f64>,
+}
+
+/// Seconds as a number; exact enough that whole microseconds come back by rounding.
+fn seconds(length: Duration) -> f64 {
+    length.as_secs_f64()
+}
+
+/// A count as the signed number that OTLP wants.
+fn integer<N: TryInto<i64>>(count: N) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+/// Draws the spans of one cell's samples; holds what all of them have in common.
+#[derive(Clone, Debug)]
+pub struct CellSpans {
+    scope: InstrumentationScope,
+    common: Vec<KeyValue>,
+    server: Vec<KeyValue>,
+    url: StringValue,
+    model: StringValue,
+    workload: StringValue,
+    transport: &'static str,
+    protocol: Protocol,
+    max_tokens: Option<u64>,
+    objectives: Vec<Objective>,
+    started_unix_ns: u64,
+}
+
+impl CellSpans {
+    /// Reads a cell's header once.
+    pub fn new(header: &Header) -> Self {
+        let shared = |text: &str| StringValue::from(Arc::<str>::from(bounded(text)));
+        let (url, server) = server(&header.base_url);
+        Self {
+            scope: scope(),
+            common: vec![
+                KeyValue::new(semconv::RELAY_NAME, shared(&header.relay)),
+                KeyValue::new(semconv::RELAY_SPEC, shared(&header.spec_name)),
+                KeyValue::new(semconv::TEST_CASE_NAME, shared(&header.cell)),
+            ],
+            server,
+            url: shared(&url),
+            model: shared(&header.model),
+            workload: shared(&header.workload),
+            transport: header.transport.as_str(),
+            protocol: header.protocol,
+            max_tokens: header.max_tokens,
+            objectives: header.objectives.clone(),
+            started_unix_ns: header.started_unix_ns,
+        }
+    }
+
+    /// Attributes that name the cell.
+    pub fn common(&self) -> &[KeyValue] {
+        &self.common
+    }
+
+    /// Whether a miss of this objective fails its test.
+    pub fn gates(&self, objective: &str) -> bool {
+        self.objectives
+            .iter()
+            .find(|known| known.text == objective)
+            .is_none_or(|known| known.severity == Severity::Gate)
+    }
+
+    /// The spans of one sample: `relay.sample`, `chat {model}`, and for each attempt `POST` with
+    /// its phases. `case` is linked to.
+    pub fn sample(
+        &self,
+        sample: &Sample,
+        facts: &SampleFacts,
+        case: Option<&SpanContext>,
+    ) -> Vec<SpanData> {
+        let anchor = Anchor {
+            trace: trace_id(&sample.trace_id, &sample.id),
+            unix_ns: sample.t0_unix_ns,
+            scope: self.scope.clone(),
+        };
+        let end = sample
+            .attempts
+            .iter()
+            .map(|attempt| {
+                attempt
+                    .start
+                    .saturating_add(attempt.observation.timeline.over)
+            })
+            .max()
+            .unwrap_or_default();
+        let mut spans = Vec::with_capacity(2 + 10 * sample.attempts.len());
+        let root = self.root(&anchor, sample, facts, case, end);
+        let root_id = root.span_context.span_id();
+        spans.push(root);
+        let chat = self.chat(&anchor, root_id, sample, facts, end);
+        let chat_id = chat.span_context.span_id();
+        spans.push(chat);
+        for (index, attempt) in sample.attempts.iter().enumerate() {
+            if let Some(backoff) = &attempt.backoff {
+                let start = attempt.start.saturating_sub(backoff.length);
+                let mut wait = anchor.span(
+                    &format!("backoff/{index}"),
+                    Some(chat_id),
+                    SpanKind::Internal,
+                    span::BACKOFF,
+                    (start, attempt.start),
+                );
+                let before = index.checked_sub(1).and_then(|i| sample.attempts.get(i));
+                let reason = before.and_then(|before| error_type(&before.observation));
+                wait.maybe(
+                    semconv::RELAY_BACKOFF_REASON,
+                    reason.map(|reason| reason.into_owned()),
+                )
+                .maybe(semconv::RELAY_RETRY_AFTER, backoff.retry_after.map(seconds));
+                spans.push(wait.0);
+            }
+            attempt::draw(self, &anchor, chat_id, index, attempt, &mut spans);
+        }
+        spans
+    }
+
+    fn root(
+        &self,
+        anchor: &Anchor,
+        sample: &Sample,
+        facts: &SampleFacts,
+        case: Option<&SpanContext>,
+        end: Duration,
+    ) -> SpanData {
+        let first = sample.attempts.first().map(|attempt| &attempt.observation);
+        let last = sample.attempts.last().map(|attempt| &attempt.observation);
+        let mut root = anchor.span(
+            "sample",
+            None,
+            SpanKind::Internal,
+            span::SAMPLE,
+            (Duration::ZERO, end),
+        );
+        root.extend(&self.common)
+            .put(semconv::GEN_AI_REQUEST_MODEL, self.model.clone())
+            .put(semconv::RELAY_WORKLOAD, self.workload.clone())
+            .put(semconv::RELAY_TRANSPORT, self.transport)
+            .text(semconv::RELAY_SAMPLE_ID, Some(&sample.id))
+            .put(semconv::RELAY_SAMPLE_INDEX, integer(sample.index))
+            .put(semconv::RELAY_SAMPLE_WARMUP, sample.warmup)
+            .put(semconv::RELAY_SAMPLE_OUTCOME, facts.outcome.as_str())
+            .put(
+                semconv::RELAY_SAMPLE_CLASS,
+                last.map_or("ok", Observation::outcome),
+            )
+            .put(semconv::RELAY_SCHEDULE_DELAY, seconds(sample.lag))
+            .put(semconv::RELAY_ATTEMPT_COUNT, integer(sample.attempts.len()))
+            .maybe(
+                semconv::RELAY_TTFT,
+                first
+                    .and_then(|first| first.timeline.first_token)
+                    .map(seconds),
+            )
+            .maybe(semconv::RELAY_TPS, facts.tps)
+            .maybe(semconv::RELAY_JITTER, facts.jitter)
+            .maybe(semconv::RELAY_GAP, facts.max_gap);
+        let missed = facts.violations.join(", ");
+        if !missed.is_empty() {
+            root.text(semconv::RELAY_SLO_VIOLATIONS, Some(&missed));
+        }
+        match facts.outcome {
+            SampleOutcome::Good => {
+                root.succeed();
+            }
+            SampleOutcome::Slow => {
+                let why = format!("missed {}", bounded(&missed));
+                root.fail(semconv::SLO_BREACH, why);
+            }
+            SampleOutcome::Error => {
+                let why = sample
+                    .attempts
+                    .iter()
+                    .rev()
+                    .find_map(|attempt| error_type(&attempt.observation));
+                root.fail(why.unwrap_or(Cow::Borrowed(semconv::OTHER)), "");
+            }
+            SampleOutcome::Excluded => {}
+        }
+        if let Some(case) = case {
+            root.link(case, "test_case");
+        }
+        root.0
+    }
+
+    fn chat(
+        &self,
+        anchor: &Anchor,
+        root: SpanId,
+        sample: &Sample,
+        facts: &SampleFacts,
+        end: Duration,
+    ) -> SpanData {
+        let (operation, provider, api) = match self.protocol {
+            Protocol::OpenaiChat => ("chat", "openai", "chat_completions"),
+        };
+        let mut chat = anchor.span(
+            "chat",
+            Some(root),
+            SpanKind::Client,
+            format!("{operation} {}", self.model),
+            (Duration::ZERO, end),
+        );
+        chat.extend(&self.common)
+            .extend(&self.server)
+            .put(semconv::GEN_AI_OPERATION_NAME, operation)
+            .put(semconv::GEN_AI_PROVIDER_NAME, provider)
+            .put(semconv::OPENAI_API_TYPE, api)
+            .put(semconv::GEN_AI_REQUEST_MODEL, self.model.clone())
+            .maybe(
+                semconv::GEN_AI_REQUEST_MAX_TOKENS,
+                self.max_tokens.map(integer),
+            );
+        let Some(last) = sample.attempts.last() else {
+            return chat.0;
+        };
+        let answer = &last.observation;
+        let usage = answer.usage.unwrap_or_default();
+        if answer.timeline.first_event.is_some() {
+            chat.put(semconv::GEN_AI_REQUEST_STREAM, true);
+        }
+        chat.text(semconv::GEN_AI_RESPONSE_MODEL, answer.model.as_deref())
+            .text(semconv::GEN_AI_RESPONSE_ID, answer.response_id.as_deref())
+            .text(
+                semconv::OPENAI_RESPONSE_SYSTEM_FINGERPRINT,
+                answer.fingerprint.as_deref(),
+            )
+            .maybe(
+                semconv::GEN_AI_RESPONSE_FINISH_REASONS,
+                answer.finish_reason.as_deref().map(one_text),
+            )
+            .maybe(
+                semconv::GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
+                answer
+                    .timeline
+                    .first_event
+                    .map(|at| seconds(last.start.saturating_add(at))),
+            )
+            .maybe(semconv::GEN_AI_USAGE_INPUT_TOKENS, usage.input.map(integer))
+            .maybe(
+                semconv::GEN_AI_USAGE_OUTPUT_TOKENS,
+                usage.output.map(integer),
+            )
+            .maybe(
+                semconv::GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+                usage.cached_input.map(integer),
+            )
+            .maybe(
+                semconv::GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+                usage.reasoning.map(integer),
+            );
+        if facts.outcome != SampleOutcome::Excluded
+            && let Some(failure) = error_type(answer)
+        {
+            chat.fail(failure, "");
+        }
+        chat.0
+    }
+
+    /// The span of one verdict, below its cell's span; lasts as long as the sampling did.
+    pub fn slo(&self, case: &SpanContext, closed_unix_ns: u64, verdict: &Verdict) -> SpanData {
+        let anchor = Anchor {
+            trace: case.trace_id(),
+            unix_ns: self.started_unix_ns,
+            scope: self.scope.clone(),
+        };
+        let length = Duration::from_nanos(closed_unix_ns.saturating_sub(self.started_unix_ns));
+        let path = format!("slo/{}/{}", case.span_id(), verdict.objective);
+        let mut slo = anchor.span(
+            &path,
+            Some(case.span_id()),
+            SpanKind::Internal,
+            span::SLO,
+            (Duration::ZERO, length),
+        );
+        let objective = self
+            .objectives
+            .iter()
+            .find(|objective| objective.text == verdict.objective);
+        let (decision, reason) = match verdict.decision {
+            Decision::Pass => ("pass", None),
+            Decision::Violated => ("violated", None),
+            Decision::Inconclusive(reason) => ("inconclusive", Some(reason.as_str())),
+        };
+        slo.extend(&self.common)
+            .text(semconv::RELAY_SLO_ID, Some(&verdict.objective))
+            .maybe(
+                semconv::RELAY_SLO_STATISTIC,
+                objective.map(|objective| statistic(objective.statistic)),
+            )
+            .maybe(
+                semconv::RELAY_SLO_BOUND,
+                objective.map(|objective| objective.bound),
+            )
+            .maybe(semconv::RELAY_SLO_OBSERVED, verdict.observed)
+            .put(semconv::RELAY_SLO_REQUIRED, verdict.required)
+            .put(semconv::RELAY_SLO_CI_LOW, verdict.lower)
+            .put(semconv::RELAY_SLO_CI_HIGH, verdict.upper)
+            .put(semconv::RELAY_SLO_N, integer(verdict.n))
+            .put(semconv::RELAY_SLO_FAILURES, integer(verdict.failures))
+            .text(semconv::RELAY_SLO_RULE, Some(&verdict.rule))
+            .put(semconv::RELAY_SLO_VERDICT, decision)
+            .maybe(semconv::RELAY_SLO_REASON, reason);
+        match verdict.decision {
+            Decision::Pass => {
+                slo.succeed();
+            }
+            Decision::Violated => {
+                let why = format!("{} of {} samples missed it", verdict.failures, verdict.n);
+                slo.fail(semconv::SLO_BREACH, why);
+            }
+            Decision::Inconclusive(_) => {}
+        }
+        slo.0
+    }
+}
+
+/// Where the span of a sample is: what links point to.
+pub fn sample_context(sample: &Sample) -> SpanContext {
+    let trace: TraceId = trace_id(&sample.trace_id, &sample.id);
+    context(trace, span_id(trace, "sample"))
+}
+
+/// The scope of every span.
+pub(crate) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(semconv::SCOPE)
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .build()
+}
+
+fn statistic(statistic: Statistic) -> String {
+    match statistic {
+        Statistic::Quantile(ppm) => format!("p{}", f64::from(ppm) / 10_000.0),
+        Statistic::Mean => "mean".to_owned(),
+        Statistic::Rate => "rate".to_owned(),
+    }
+}
+
+fn one_text(text: &str) -> Value {
+    Value::Array(Array::String(vec![bounded(text).to_owned().into()]))
+}
+
+/// The URL without user info and query, and the attributes that name its host.
+fn server(base_url: &str) -> (String, Vec<KeyValue>) {
+    let Ok(mut url) = Url::parse(base_url) else {
+        return (String::new(), Vec::new());
+    };
+    // Evidence holds neither; a hand-made file might.
+    if url
+        .set_username("")
+        .and_then(|()| url.set_password(None))
+        .is_err()
+    {
+        return (String::new(), Vec::new());
+    }
+    url.set_query(None);
+    url.set_fragment(None);
+    let mut attributes = vec![KeyValue::new(semconv::URL_SCHEME, url.scheme().to_owned())];
+    if let Some(host) = url.host_str() {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        attributes.push(KeyValue::new(
+            semconv::SERVER_ADDRESS,
+            bounded(host).to_owned(),
+        ));
+    }
+    if let Some(port) = url.port_or_known_default() {
+        attributes.push(KeyValue::new(semconv::SERVER_PORT, i64::from(port)));
+    }
+    (url.into(), attributes)
+}
