@@ -257,9 +257,11 @@ async fn write(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), script: &Scri
         put(stream, b"zz\r\n").await?;
         return silence(stream).await;
     }
-    while script.end == End::Endless {
-        chunk(stream, &token("more")).await?;
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    if script.end == End::Endless {
+        loop {
+            chunk(stream, &token("more")).await?;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
     chunk(stream, &token(" two")).await?;
     chunk(stream, &event("{}", "\"stop\"")).await?;
