@@ -361,12 +361,18 @@ async fn connect_target(stream: &mut (impl AsyncRead + Unpin)) -> Option<String>
 }
 
 async fn socks_target(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<String> {
-    let methods = stream.read_u8().await.ok()?;
-    stream
-        .read_exact(&mut vec![0; usize::from(methods)])
-        .await
-        .ok()?;
-    put(stream, &[5, 0]).await?;
+    // The client names a user, so the only method that it offers is 2.
+    let mut methods = vec![0; usize::from(stream.read_u8().await.ok()?)];
+    stream.read_exact(&mut methods).await.ok()?;
+    methods.contains(&2).then_some(())?;
+    put(stream, &[5, 2]).await?;
+    (stream.read_u8().await.ok()? == 1).then_some(())?;
+    for expected in ["user", "secret"] {
+        let mut text = vec![0; usize::from(stream.read_u8().await.ok()?)];
+        stream.read_exact(&mut text).await.ok()?;
+        (text == expected.as_bytes()).then_some(())?;
+    }
+    put(stream, &[1, 0]).await?;
     let mut request = [0; 4];
     stream.read_exact(&mut request).await.ok()?;
     let host = match request[3] {
