@@ -8,9 +8,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use url::Url;
 
-use crate::plan::{ConnectionMode, HttpVersion};
+use crate::plan::{ConnectionMode, HttpVersion, TransportKind};
 use crate::probe::cancel::Cancel;
 use crate::probe::clock::Clock;
+use crate::probe::raw::RawTransport;
 use crate::probe::reqwest_client::ReqwestTransport;
 use crate::stream::Exchange;
 
@@ -19,9 +20,19 @@ use crate::stream::Exchange;
 pub enum Transport {
     /// reqwest, with phase hooks.
     Reqwest(ReqwestTransport),
+    /// HTTP/1.1 over a plain or TLS socket.
+    Raw(RawTransport),
 }
 
 impl Transport {
+    /// A client of this kind that dials as `dial` says.
+    pub fn new(kind: TransportKind, dial: &Dial) -> Result<Self, DialError> {
+        match kind {
+            TransportKind::Reqwest => ReqwestTransport::new(dial).map(Self::Reqwest),
+            TransportKind::Raw => RawTransport::new(dial).map(Self::Raw),
+        }
+    }
+
     /// Sends the request and tells the exchange everything up to its end.
     pub async fn attempt(
         &self,
@@ -32,6 +43,7 @@ impl Transport {
     ) {
         match self {
             Self::Reqwest(transport) => transport.attempt(request, exchange, clock, cancel).await,
+            Self::Raw(transport) => transport.attempt(request, exchange, clock, cancel).await,
         }
     }
 }
