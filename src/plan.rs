@@ -346,3 +346,19 @@ pub struct PlannedFault {
     /// `Retry-After` to send (`status`), whole seconds.
     pub retry_after_s: Option<u32>,
 }
+
+impl Default for Retry {
+    /// Up to three retries of what a relay answers when it is overloaded or cannot be reached.
+    fn default() -> Self {
+        Self {
+            statuses: vec![429, 500, 502, 503, 504],
+            connect: true,
+            max: 3,
+            backoff: Duration::from_millis(500),
+            factor: 2.0,
+            jitter: true,
+            cap: Duration::from_secs(8),
+            obey_retry_after: true,
+        }
+    }
+}

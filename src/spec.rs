@@ -1,3 +1,168 @@
 //! What a user may write: YAML text in, a valid [`Spec`] or every mistake out. No IO.
+//!
+//! The text becomes a tree with places ([`tree`]), placeholders are filled in ([`interpolate`]),
+//! inheritance is resolved ([`inherit`]), and a reader that never stops at a mistake ([`reader`])
+//! turns the rest into types that cannot hold a contradiction.
 
+mod coherence;
+mod error;
+mod inherit;
+mod interpolate;
 pub mod objective;
+mod parse;
+mod quantity;
+mod reader;
+mod relay;
+mod secret;
+mod settings;
+mod simulate;
+mod tree;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(crate) use error::did_you_mean;
+pub use error::{SpecError, SpecErrors};
+pub(crate) use parse::hex;
+pub(crate) use quantity::percent;
+pub(crate) use relay::RelaySpec;
+pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
+
+use crate::plan::{OtelSettings, Workload};
+
+/// A valid spec file: what was asked, before defaults become numbers.
+///
+/// `Debug` shows neither the text nor anything that may be secret.
+#[derive(Clone, PartialEq)]
+pub struct Spec {
+    name: String,
+    source: String,
+    /// The text with its secrets masked, for errors that show only when the spec is resolved.
+    text: String,
+    sha256: String,
+    relays: Vec<RelaySpec>,
+    workloads: Vec<Workload>,
+    excluded: Vec<Exclusion>,
+    settings: Settings,
+    profiles: BTreeMap<String, Settings>,
+    otel: OtelSettings,
+}
+
+/// Reads a spec.
+///
+/// `source` is the path to show in errors; `env` looks up environment variables for
+/// `${env.NAME}`, never for API keys.
+///
+/// # Errors
+///
+/// All mistakes of the text at once; only a syntax error stops at the first.
+pub fn parse(
+    source: &str,
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Spec, SpecErrors> {
+    parse::parse(source, text, env)
+}
+
+impl Spec {
+    /// Name of the spec; the file's where it names none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Path as given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// SHA-256 of the text as read, hex.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Names of the overlays.
+    pub fn profiles(&self) -> impl Iterator<Item = &str> {
+        self.profiles.keys().map(String::as_str)
+    }
+
+    /// Telemetry settings.
+    pub fn otel(&self) -> &OtelSettings {
+        &self.otel
+    }
+
+    /// How samples are drawn and judged, under a profile.
+    pub(crate) fn settings(&self, profile: Option<&str>) -> Option<&Settings> {
+        match profile {
+            None => Some(&self.settings),
+            Some(name) => self.profiles.get(name),
+        }
+    }
+
+    /// The relays, in spec order.
+    pub(crate) fn relays(&self) -> &[RelaySpec] {
+        &self.relays
+    }
+
+    /// Relay, model and workload of each cell, in spec order.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (&RelaySpec, &str, &Workload)> {
+        combinations(&self.relays, &self.workloads, &self.excluded)
+    }
+
+    /// Mistakes of this spec, ready to be shown.
+    pub(crate) fn mistakes(&self, errors: Vec<SpecError>) -> SpecErrors {
+        SpecErrors::new(&self.source, self.text.clone(), errors)
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .field("relays", &self.relays)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Combinations that are left out; an absent part stands for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Exclusion {
+    relay: Option<String>,
+    model: Option<String>,
+    workload: Option<String>,
+}
+
+impl Exclusion {
+    fn covers(&self, relay: &RelaySpec, model: &str, workload: &Workload) -> bool {
+        let hit = |part: &Option<String>, name: &str| part.as_deref().is_none_or(|it| it == name);
+        hit(&self.relay, &relay.relay.name)
+            && hit(&self.model, model)
+            && hit(&self.workload, &workload.name)
+    }
+}
+
+/// Relay × model × workload without what is excluded.
+fn combinations<'s>(
+    relays: &'s [RelaySpec],
+    workloads: &'s [Workload],
+    excluded: &'s [Exclusion],
+) -> impl Iterator<Item = (&'s RelaySpec, &'s str, &'s Workload)> {
+    relays
+        .iter()
+        .flat_map(|relay| {
+            relay
+                .models
+                .iter()
+                .map(move |model| (relay, model.as_str()))
+        })
+        .flat_map(move |(relay, model)| {
+            workloads
+                .iter()
+                .map(move |workload| (relay, model, workload))
+        })
+        .filter(move |(relay, model, workload)| {
+            !excluded.iter().any(|it| it.covers(relay, model, workload))
+        })
+}
