@@ -168,7 +168,7 @@ impl CellSpans {
                     reason.map(|reason| reason.into_owned()),
                 )
                 .maybe(semconv::RELAY_RETRY_AFTER, backoff.retry_after.map(seconds));
-                spans.push(wait.0);
+                spans.push(wait.finish());
             }
             attempt::draw(self, &anchor, chat_id, index, attempt, &mut spans);
         }
@@ -240,7 +240,7 @@ impl CellSpans {
         if let Some(case) = case {
             root.link(case, "test_case");
         }
-        root.0
+        root.finish()
     }
 
     fn chat(
@@ -272,7 +272,7 @@ impl CellSpans {
                 self.max_tokens.map(integer),
             );
         let Some(last) = sample.attempts.last() else {
-            return chat.0;
+            return chat.finish();
         };
         let answer = &last.observation;
         let usage = answer.usage.unwrap_or_default();
@@ -314,7 +314,7 @@ impl CellSpans {
         {
             chat.fail(failure, "");
         }
-        chat.0
+        chat.finish()
     }
 
     /// The span of one verdict, below its cell's span; lasts as long as the sampling did.
@@ -371,7 +371,7 @@ impl CellSpans {
             }
             Decision::Inconclusive(_) => {}
         }
-        slo.0
+        slo.finish()
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn draw(
         post.fail(failure.clone(), "");
     }
     let parent = post.id();
-    spans.push(post.0);
+    spans.push(post.finish());
     connection::draw(cell, &pen, parent, observation, spans);
     exchange(&pen, parent, observation, spans);
     if let Some(head) = observation.timeline.head {
@@ -215,7 +215,7 @@ fn exchange(pen: &Pen<'_>, parent: SpanId, observation: &Observation, spans: &mu
             semconv::HTTP_REQUEST_BODY_SIZE,
             integer(observation.counts.request_bytes),
         );
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     // A relay that answers before it has read the request leaves nothing to wait for.
     let sent = timeline.send.and_then(|send| send.end);
@@ -227,7 +227,7 @@ fn exchange(pen: &Pen<'_>, parent: SpanId, observation: &Observation, spans: &mu
         if let Some(first_byte) = timeline.first_byte {
             draft.event(semconv::EVENT_FIRST_BYTE, pen.moment(first_byte), vec![]);
         }
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     if let Some(first_byte) = timeline.first_byte {
         let end = timeline.head.unwrap_or(pen.over);
@@ -236,7 +236,7 @@ fn exchange(pen: &Pen<'_>, parent: SpanId, observation: &Observation, spans: &mu
             semconv::HTTP_RESPONSE_STATUS_CODE,
             observation.status.map(i64::from),
         );
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
 }
 

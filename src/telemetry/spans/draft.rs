@@ -195,6 +195,12 @@ impl Draft {
         self.put(semconv::ERROR_TYPE, error_type.into_owned())
     }
 
+    /// The span, its events in the order in which they happened.
+    pub(super) fn finish(mut self) -> SpanData {
+        self.0.events.events.sort_by_key(|event| event.timestamp);
+        self.0
+    }
+
     /// Marks the span as good.
     pub(super) fn succeed(&mut self) -> &mut Self {
         self.0.status = Status::Ok;

@@ -31,7 +31,7 @@ pub(super) fn draw(
         let phase = pen.last_phase.max(Phase::FirstEvent);
         let mut draft = pen.phase(parent, span::BODY, phase, head, pen.over);
         parse_errors(pen, &mut draft, observation, head, pen.over);
-        spans.push(draft.0);
+        spans.push(draft.finish());
         return;
     }
     let first_end = timeline
@@ -52,10 +52,10 @@ pub(super) fn draw(
     parse_errors(pen, &mut first, observation, Duration::ZERO, first_end);
     let Some(first_token) = timeline.first_token else {
         ending(pen, &mut first, observation);
-        spans.push(first.0);
+        spans.push(first.finish());
         return;
     };
-    spans.push(first.0);
+    spans.push(first.finish());
 
     let last_token = timeline.last_token.unwrap_or(first_token);
     // The silence in which a stream died belongs to the stream, not to its end.
@@ -67,16 +67,16 @@ pub(super) fn draw(
     parse_errors(pen, &mut tokens, observation, first_end, tokens_end);
     if died_streaming {
         ending(pen, &mut tokens, observation);
-        spans.push(tokens.0);
+        spans.push(tokens.finish());
         return;
     }
-    spans.push(tokens.0);
+    spans.push(tokens.finish());
 
     let done_end = timeline.end_mark.unwrap_or(pen.over);
     let mut done = pen.phase(parent, span::DONE, Phase::End, last_token, done_end);
     parse_errors(pen, &mut done, observation, tokens_end, pen.over);
     ending(pen, &mut done, observation);
-    spans.push(done.0);
+    spans.push(done.finish());
 }
 
 /// Whether a body without a single event would still have been a stream.

@@ -32,7 +32,7 @@ pub(super) fn draw(
     } = observation.timeline;
     if let Some(pool) = pool {
         let draft = pen.stretch(parent, span::WAIT_FOR_CONNECTION, Phase::Pool, pool);
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     let steps = [dns, connect, tunnel, tls];
     let start = steps.iter().flatten().map(|step| step.start).min();
@@ -67,14 +67,14 @@ pub(super) fn draw(
         setup.fail(failure.clone(), "");
     }
     let setup_id = setup.id();
-    spans.push(setup.0);
+    spans.push(setup.finish());
 
     if let Some(dns) = dns {
         let mut draft = pen.stretch(setup_id, span::DNS, Phase::Dns, dns);
         draft
             .text(semconv::DNS_QUESTION_NAME, known.dns_name.as_deref())
             .maybe(semconv::DNS_ANSWERS, texts(&known.addresses));
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     if let Some(connect) = connect {
         let mut draft = pen.stretch(setup_id, span::CONNECT, Phase::Connect, connect);
@@ -84,12 +84,12 @@ pub(super) fn draw(
             semconv::NETWORK_TYPE,
             family.map(|peer: SocketAddr| if peer.is_ipv4() { "ipv4" } else { "ipv6" }),
         );
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     if let Some(tunnel) = tunnel {
         let mut draft = pen.stretch(setup_id, span::TUNNEL, Phase::Tunnel, tunnel);
         draft.text(semconv::RELAY_PROXY, known.proxy.as_deref());
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
     if let Some(tls) = tls {
         let mut draft = pen.stretch(setup_id, span::TLS, Phase::Tls, tls);
@@ -100,7 +100,7 @@ pub(super) fn draw(
             .text(semconv::TLS_NEXT_PROTOCOL, known.alpn.as_deref())
             .text(semconv::TLS_CIPHER, known.cipher.as_deref())
             .maybe(semconv::TLS_RESUMED, known.resumed);
-        spans.push(draft.0);
+        spans.push(draft.finish());
     }
 }
 
