@@ -4,13 +4,17 @@
 //! [`Watch`].
 
 mod folder;
+mod load;
 mod sampler;
+mod target;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use folder::{FolderError, RunFolder, fresh_run_id};
+pub use load::{Ignored, LoadError, load, plan_text, why_ignored};
 pub use sampler::CellError;
+pub use target::TargetError;
 
 use crate::evidence::{Evidence, Header, Sample};
 use crate::plan::{Cell, Plan};
@@ -31,7 +35,7 @@ pub trait Watch: Send + Sync {
     }
 
     /// The cell is decided or given up.
-    fn end(&self, outcome: &CellOutcome) {
+    fn end(&self, outcome: &Arc<CellOutcome>) {
         let _ = outcome;
     }
 }
@@ -68,7 +72,7 @@ pub struct Planned {
     cells: Vec<Mutex<Option<Settled>>>,
 }
 
-type Settled = Result<std::sync::Arc<CellOutcome>, std::sync::Arc<CellError>>;
+type Settled = Result<Arc<CellOutcome>, Arc<CellError>>;
 
 impl Planned {
     /// A plan whose relative paths start at `base`.
@@ -86,16 +90,13 @@ impl Planned {
     /// Blocks; not for use inside the runtime.
     pub fn settle(&self, index: usize, runner: &Runner<'_>) -> Settled {
         let (Some(slot), Some(cell)) = (self.cells.get(index), self.plan.cells.get(index)) else {
-            return Err(std::sync::Arc::new(CellError::NoSuchCell));
+            return Err(Arc::new(CellError::NoSuchCell));
         };
         // A panic in another trial must not turn into a second, unrelated failure here.
-        let mut settled = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut settled = slot.lock().unwrap_or_else(PoisonError::into_inner);
         settled
             .get_or_insert_with(|| {
-                runner
-                    .cell(self, cell)
-                    .map(std::sync::Arc::new)
-                    .map_err(std::sync::Arc::new)
+                runner.cell(self, cell).map_err(Arc::new)
             })
             .clone()
     }
@@ -115,13 +116,23 @@ pub struct Runner<'a> {
 
 impl Runner<'_> {
     /// Samples and judges one cell, or reads what another process of this run recorded.
-    fn cell(&self, planned: &Planned, cell: &Cell) -> Result<CellOutcome, CellError> {
+    fn cell(&self, planned: &Planned, cell: &Cell) -> Result<Arc<CellOutcome>, CellError> {
         let path = self.folder.evidence(cell);
         let _lock = self.folder.lock(cell)?;
-        let outcome = self
-            .runtime
-            .block_on(sampler::settle(self, planned, cell, path))?;
+        let outcome = sampler::settle(self, planned, cell, path);
+        let outcome = Arc::new(self.runtime.block_on(outcome)?);
         self.watch.end(&outcome);
         Ok(outcome)
     }
+}
+
+/// The machine's name, for evidence and traces.
+pub fn host_name() -> String {
+    let from_system = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    from_system
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .or_else(|| std::env::var("COMPUTERNAME").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
 }

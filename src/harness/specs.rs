@@ -1,13 +1,11 @@
 //! Spec files of a folder, parsed and resolved; every mistake of every file at once.
 
-use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::plan;
-use crate::run::Planned;
-use crate::spec::{self, SpecErrors};
+use crate::run::{self, LoadError, Planned};
 
 /// All specs of a folder, resolved, in the order of their file names.
 #[derive(Debug)]
@@ -21,8 +19,8 @@ pub(super) struct Mistakes(Vec<Mistake>);
 
 #[derive(Debug)]
 enum Mistake {
-    Spec(SpecErrors),
-    Read(PathBuf, io::Error),
+    Spec(LoadError),
+    Folder(PathBuf, io::Error),
     NoSpecs(PathBuf),
     SameTest(String, PathBuf),
 }
@@ -34,9 +32,11 @@ impl Mistakes {
         for mistake in &self.0 {
             let words = match mistake {
                 Mistake::Spec(errors) => errors.render(colour),
-                Mistake::Read(path, error) => {
-                    format!("error: cannot read {}: {error}\n", path.display())
-                }
+                Mistake::Folder(path, error) => format!(
+                    "error: cannot read the folder {}: {error}\n  = help: specs are looked for there; \
+                     give `relayproof::main` the right folder, relative to the package\n",
+                    path.display()
+                ),
                 Mistake::NoSpecs(folder) => format!(
                     "error: no spec found in {}\n  = help: put a file that ends in .yaml there, or \
                      give `relayproof::main` another folder\n",
@@ -61,10 +61,10 @@ pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mista
     let mut names = std::collections::BTreeSet::new();
     let files = match spec_files(folder) {
         Ok(files) => files,
-        Err(error) => return Err(Mistakes(vec![Mistake::Read(folder.to_owned(), error)])),
+        Err(error) => return Err(Mistakes(vec![Mistake::Folder(folder.to_owned(), error)])),
     };
     for path in &files {
-        match load_one(path, profile) {
+        match run::load(path, profile) {
             Ok(planned) => {
                 let clash = planned
                     .plan
@@ -77,7 +77,7 @@ pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mista
                 }
                 plans.push(planned);
             }
-            Err(mistake) => mistakes.push(mistake),
+            Err(error) => mistakes.push(Mistake::Spec(error)),
         }
     }
     if files.is_empty() {
@@ -111,20 +111,4 @@ fn spec_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-fn load_one(path: &Path, profile: Option<&str>) -> Result<Planned, Mistake> {
-    let text = fs::read_to_string(path).map_err(|error| Mistake::Read(path.to_owned(), error))?;
-    let shown = shown_path(path);
-    let lookup = |name: &str| env::var(name).ok();
-    let plan = spec::parse(&shown, &text, &lookup)
-        .and_then(|spec| plan::resolve(&spec, profile))
-        .map_err(Mistake::Spec)?;
-    Ok(Planned::new(plan, path.parent().unwrap_or(Path::new(""))))
-}
-
-/// The path as a person would type it: relative to the working folder where it lies below it.
-fn shown_path(path: &Path) -> String {
-    let here = env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }

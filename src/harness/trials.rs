@@ -1,6 +1,5 @@
 //! From plans to trials: names, ignored tests and their reasons, and what a trial says.
 
-use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +7,9 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use super::settings::Settings;
 use super::specs::{Loaded, test_name};
-use crate::plan::{Cell, KeySource};
 use crate::report::terminal;
-use crate::run::{CellError, CellOutcome, Session as RunSession};
-use crate::verdict::{self, Effect};
+use crate::run::{CellError, CellOutcome, Ignored, why_ignored};
+use crate::session::{Session as RunSession, StartError};
 
 /// One test process: the specs and everything their cells share.
 pub(super) struct Session {
@@ -22,8 +20,8 @@ pub(super) struct Session {
 
 impl Session {
     /// Starts the measuring runtime, the run's folder and telemetry.
-    pub(super) fn open(loaded: Loaded, settings: Settings) -> Result<Self, crate::run::StartError> {
-        let run = RunSession::start(&settings.runs, &settings.run_id)?;
+    pub(super) fn open(loaded: Loaded, settings: Settings) -> Result<Self, StartError> {
+        let run = RunSession::start(&settings.runs, &settings.run_id, None)?;
         Ok(Self {
             loaded,
             settings,
@@ -42,9 +40,7 @@ impl Session {
                     Some(Ignored::BySpec(_)) if session.settings.run_ignored => {
                         session.judge(spec, cell, objective)
                     }
-                    Some(Ignored::BySpec(why) | Ignored::NoKey(why)) => {
-                        Ok(Completion::ignored_with(why))
-                    }
+                    Some(why) => Ok(Completion::ignored_with(why.to_string())),
                     None => session.judge(spec, cell, objective),
                 })
                 .with_ignored_flag(flag)
@@ -119,25 +115,6 @@ fn each(loaded: &Loaded) -> impl Iterator<Item = (usize, usize, usize, String)> 
                     })
             })
     })
-}
-
-enum Ignored {
-    BySpec(String),
-    NoKey(String),
-}
-
-/// A key that is not there is known before anything runs; files and commands are asked later.
-fn why_ignored(cell: &Cell) -> Option<Ignored> {
-    if let Some(why) = &cell.ignored {
-        return Some(Ignored::BySpec(why.clone()));
-    }
-    match &cell.relay.api_key {
-        Some(KeySource::Env(name)) if !cell.relay.required => {
-            let unset = env::var_os(name).is_none_or(|value| value.is_empty());
-            unset.then(|| Ignored::NoKey(format!("{name} is not set")))
-        }
-        Some(KeySource::Env(_) | KeySource::File(_) | KeySource::Command(_)) | None => None,
-    }
 }
 
 fn not_measured(error: &CellError) -> String {

@@ -1,0 +1,253 @@
+//! One call as a waterfall for people, or as JSON.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::attribution::Blame;
+use crate::evidence::Sample;
+use crate::observation::{Finding, Observation, Phase, Stretch, Timeline};
+
+/// Width of a waterfall's bars.
+const BAR: usize = 34;
+
+/// The call as one JSON document, schema 1.
+pub(super) fn as_json(sample: &Sample, seen: &Observation, blame: &Blame, content: bool) -> Value {
+    let line = &seen.timeline;
+    let mut document = json!({
+        "schema": 1,
+        "outcome": seen.outcome(),
+        "parse_ok": seen.parse_ok,
+        "interrupted": seen.interrupted,
+        "attribution": blame.party.as_str(),
+        "rule": blame.rule,
+        "warnings": seen.warnings,
+        "findings": seen.findings,
+        "ending": seen.ending,
+        "last_phase": seen.last_phase,
+        "timed_out": seen.timed_out,
+        "status": seen.status,
+        "phases": {
+            "dns_ms": stretch(line.dns),
+            "connect_ms": stretch(line.connect),
+            "tunnel_ms": stretch(line.tunnel),
+            "tls_ms": stretch(line.tls),
+            "send_ms": stretch(line.send),
+            "wait_ms": ms(wait(line)),
+            "ttfb_ms": ms(line.head),
+            "first_event_ms": ms(line.first_event),
+            "ttft_ms": ms(line.first_token),
+            "stream_ms": ms(stream(line)),
+            "total_ms": ms(line.end_mark),
+            "over_ms": ms(Some(line.over)),
+        },
+        "tokens": seen.usage,
+        "model": seen.model,
+        "finish_reason": seen.finish_reason,
+        "sealed": seen.sealed,
+        "counts": seen.counts,
+        "connection": seen.connection,
+        "headers": seen.headers,
+        "trace_id": sample.trace_id,
+    });
+    if content && let Some(members) = document.as_object_mut() {
+        members.insert("content".to_owned(), json!(seen.text.clone().unwrap_or_default()));
+    }
+    document
+}
+
+fn ms(at: Option<Duration>) -> Value {
+    // Offsets are whole microseconds: three decimals say all there is.
+    at.map_or(Value::Null, |at| json!(at.as_micros() as f64 / 1000.0))
+}
+
+fn stretch(of: Option<Stretch>) -> Value {
+    ms(of.and_then(|of| of.length()))
+}
+
+/// From the last request byte to the first response byte, or to the head where that is not known.
+fn wait(line: &Timeline) -> Option<Duration> {
+    let sent = line.send?.end?;
+    Some(line.first_byte.or(line.head)?.saturating_sub(sent))
+}
+
+fn stream(line: &Timeline) -> Option<Duration> {
+    Some(line.last_token?.saturating_sub(line.first_token?))
+}
+
+/// The call as text: where its time went, what was found, whose fault.
+pub(super) fn as_text(
+    url: &str,
+    sample: &Sample,
+    seen: &Observation,
+    blame: &Blame,
+    content: bool,
+    colour: bool,
+) -> String {
+    let mut text = String::new();
+    push(&mut text, &headline(url, seen));
+    for (name, from, to) in rows(&seen.timeline) {
+        push(&mut text, &bar(name, from, to, seen.timeline.over));
+    }
+    text.push('\n');
+    let outcome = seen.outcome();
+    let shown = match (colour, outcome) {
+        (false, _) => outcome.to_owned(),
+        (true, "ok") => format!("\x1b[32m{outcome}\x1b[0m"),
+        (true, _) => format!("\x1b[31m{outcome}\x1b[0m"),
+    };
+    push(&mut text, &format!("outcome   {shown}"));
+    for finding in &seen.findings {
+        push(&mut text, &format!("found     {}", found(finding)));
+    }
+    for warning in &seen.warnings {
+        push(&mut text, &format!("odd       {warning}"));
+    }
+    if outcome != "ok" {
+        let place = format!("look at   {}, phase {}: {}", blame.party, blame.phase, blame.rule);
+        push(&mut text, &place);
+    }
+    push(&mut text, &format!("answer    {}", answer(seen)));
+    push(&mut text, &format!("trace id  {}", sample.trace_id));
+    if content {
+        text.push('\n');
+        push(&mut text, &printable(seen.text.as_deref().unwrap_or_default()));
+    }
+    text
+}
+
+fn push(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+fn headline(url: &str, seen: &Observation) -> String {
+    let mut line = format!("POST {url}");
+    match seen.status {
+        Some(status) => write!(line, "  {status}").ok(),
+        None => write!(line, "  no answer").ok(),
+    };
+    if let Some(version) = &seen.connection.http_version {
+        write!(line, "  HTTP/{version}").ok();
+    }
+    if let Some(version) = &seen.connection.tls_version {
+        write!(line, ", TLS {version}").ok();
+    }
+    line
+}
+
+/// Name, start and end of each phase that happened; an open end lasts until the attempt was over.
+fn rows(line: &Timeline) -> Vec<(&'static str, Duration, Duration)> {
+    let mut rows = Vec::new();
+    let stretches = [
+        (Phase::Pool, line.pool),
+        (Phase::Dns, line.dns),
+        (Phase::Connect, line.connect),
+        (Phase::Tunnel, line.tunnel),
+        (Phase::Tls, line.tls),
+        (Phase::Send, line.send),
+    ];
+    for (phase, of) in stretches {
+        if let Some(of) = of {
+            rows.push((phase.as_str(), of.start, of.end.unwrap_or(line.over)));
+        }
+    }
+    let mut from = line.send.map(|send| send.end.unwrap_or(line.over));
+    let marks = [
+        (Phase::Wait, line.first_byte.or(line.head)),
+        (Phase::Head, line.head),
+        (Phase::FirstEvent, line.first_event),
+        (Phase::FirstToken, line.first_token),
+        (Phase::Stream, line.last_token),
+        (Phase::End, line.end_mark),
+    ];
+    for (phase, mark) in marks {
+        let Some(start) = from else { break };
+        match mark {
+            Some(mark) => {
+                // Without the first byte, wait and head are one.
+                if phase != Phase::Head || line.first_byte.is_some() {
+                    rows.push((phase.as_str(), start, mark.max(start)));
+                }
+                from = Some(mark.max(start));
+            }
+            None if marks.iter().any(|(later, at)| *later > phase && at.is_some()) => {}
+            None => {
+                if start < line.over {
+                    rows.push((phase.as_str(), start, line.over));
+                }
+                break;
+            }
+        }
+    }
+    rows
+}
+
+fn bar(name: &str, from: Duration, to: Duration, over: Duration) -> String {
+    let whole = over.as_secs_f64().max(1e-6);
+    let column = |at: Duration| ((at.as_secs_f64() / whole) * BAR as f64).round() as usize;
+    let start = column(from).min(BAR);
+    let end = column(to).clamp(start, BAR);
+    let (start, filled) = if end > start {
+        (start, "█".repeat(end - start))
+    } else {
+        (start.min(BAR - 1), "▏".to_owned())
+    };
+    let lane = format!("{}{filled}", " ".repeat(start));
+    format!(
+        "  {name:<12}{:>11}  {lane:<BAR$}  at {}",
+        human(to.saturating_sub(from)),
+        human(to)
+    )
+}
+
+fn human(length: Duration) -> String {
+    let us = length.as_micros();
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..10_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.2} s", us as f64 / 1e6),
+    }
+}
+
+fn found(finding: &Finding) -> String {
+    let mut line = format!("{} in phase {}", finding.class, finding.phase);
+    if let Some(at) = finding.at {
+        write!(line, " at {}", human(at)).ok();
+    }
+    if let Some(event) = finding.event {
+        write!(line, ", event {event}").ok();
+    }
+    if let Some(offset) = finding.offset {
+        write!(line, ", body byte {offset}").ok();
+    }
+    if !finding.detail.is_empty() {
+        write!(line, ": {}", finding.detail).ok();
+    }
+    line
+}
+
+fn answer(seen: &Observation) -> String {
+    let mut line = format!(
+        "{} characters in {} packets, {} events, {} bytes",
+        seen.packets.chars, seen.packets.count, seen.counts.events, seen.counts.body_bytes
+    );
+    if let Some(reason) = &seen.finish_reason {
+        write!(line, ", finish reason {reason}").ok();
+    }
+    if let Some(output) = seen.usage.and_then(|usage| usage.output) {
+        write!(line, ", {output} tokens reported").ok();
+    }
+    if let Some(model) = &seen.model {
+        write!(line, ", model {model}").ok();
+    }
+    line
+}
+
+/// A relay's text must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c })
+        .collect()
+}

@@ -1,0 +1,191 @@
+//! `relayproof run`: sample and judge the relays of spec files.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::{Exit, Format, colour, complain, progress};
+use crate::plan;
+use crate::report::terminal;
+use crate::run::{CellError, CellOutcome, Planned, fresh_run_id};
+use crate::session::Session;
+use crate::spec;
+use crate::verdict::{Overall, Summary};
+
+/// How long telemetry may take at the end.
+const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
+
+/// Arguments of `run`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Spec files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Overlay of the specs
+    #[arg(long, env = "RELAYPROOF_PROFILE")]
+    profile: Option<String>,
+    /// Folder that gets a folder per run
+    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    dir: PathBuf,
+    /// Name of the run; a name that is there already goes on with its open cells
+    #[arg(long, env = "RELAYPROOF_RUN_ID")]
+    run_id: Option<String>,
+    /// Output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    let plans = match load(&args.files, args.profile.as_deref()) {
+        Ok(plans) => plans,
+        Err(mistakes) => {
+            complain(mistakes.trim_end());
+            return Ok(Exit::Usage);
+        }
+    };
+    let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
+    sample(&plans, &args.dir, &run_id, args.format, out)
+}
+
+/// Samples every cell of the plans, all at once, and prints what came of it.
+pub(super) fn sample(
+    plans: &[Planned],
+    dir: &Path,
+    run_id: &str,
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<Exit> {
+    let bar = io::stderr().is_terminal().then(progress::Board::new);
+    let on_sample = bar.as_ref().map(progress::Board::listener);
+    let session = match Session::start(dir, run_id, on_sample) {
+        Ok(session) => session,
+        Err(error) => {
+            complain(&format!("error: {}", chain(&error)));
+            return Ok(Exit::NotMeasured);
+        }
+    };
+    let settled = settle_all(&session, plans);
+    if let Some(bar) = bar {
+        bar.clear();
+    }
+    let mut worst = Exit::Pass;
+    let mut outcomes = Vec::new();
+    for (name, result) in settled {
+        match result {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(Skipped::Ignored(why)) => {
+                complain(&format!("ignored: {name}: {why}"));
+                continue;
+            }
+            Err(Skipped::Failed(error)) => {
+                complain(&format!("error: {name}: {}", chain(&*error)));
+                worst = Exit::NotMeasured;
+            }
+        }
+    }
+    if outcomes.is_empty() {
+        complain("error: nothing was measured");
+        worst = Exit::NotMeasured;
+    }
+    let summaries: Vec<Summary> = outcomes
+        .iter()
+        .map(|outcome| Summary::of(&outcome.evidence))
+        .collect();
+    print(&session, &outcomes, &summaries, format, out)?;
+    let overall = crate::verdict::overall(&summaries);
+    let failed = overall != Overall::Pass;
+    let exported = session.close(TELEMETRY_BUDGET, failed);
+    for warning in &exported.warnings {
+        complain(&format!("warning: {warning}"));
+    }
+    if format == Format::Text {
+        writeln!(out, "{exported}, in {}", session.folder().path().display())?;
+    }
+    Ok(worst.max_by_precedence(Exit::of(overall, outcomes.is_empty())))
+}
+
+fn print(
+    session: &Session,
+    outcomes: &[Arc<CellOutcome>],
+    summaries: &[Summary],
+    format: Format,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let _ = session;
+    match format {
+        Format::Json => super::judge::json(summaries, out),
+        Format::Text => {
+            for (outcome, summary) in outcomes.iter().zip(summaries) {
+                write!(
+                    out,
+                    "{}",
+                    terminal::cell(&outcome.evidence, summary, colour())
+                )?;
+            }
+            Ok(())
+        }
+    }
+}
+
+enum Skipped {
+    Ignored(String),
+    Failed(Arc<CellError>),
+}
+
+type Settled = (String, Result<Arc<CellOutcome>, Skipped>);
+
+/// Cells do not wait for each other: starts are drawn in advance, and a relay that is slow must not
+/// move the times at which another one is asked.
+fn settle_all(session: &Session, plans: &[Planned]) -> Vec<Settled> {
+    thread::scope(|scope| {
+        let mut running = Vec::new();
+        for planned in plans {
+            for (index, cell) in planned.plan.cells.iter().enumerate() {
+                let name = cell.name();
+                let work = move || {
+                    if let Some(why) = crate::run::why_ignored(cell) {
+                        return Err(Skipped::Ignored(why.to_string()));
+                    }
+                    session.settle(planned, index).map_err(Skipped::Failed)
+                };
+                running.push((name, scope.spawn(work)));
+            }
+        }
+        running
+            .into_iter()
+            .map(|(name, thread)| {
+                let result = thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                (name, result)
+            })
+            .collect()
+    })
+}
+
+/// Reads and resolves spec files; every mistake of every file at once.
+pub(super) fn load(files: &[PathBuf], profile: Option<&str>) -> Result<Vec<Planned>, String> {
+    let mut plans = Vec::new();
+    let mut mistakes = String::new();
+    for path in files {
+        match crate::run::load(path, profile) {
+            Ok(planned) => plans.push(planned),
+            Err(error) => mistakes.push_str(&error.render(colour())),
+        }
+    }
+    if mistakes.is_empty() { Ok(plans) } else { Err(mistakes) }
+}
+
+/// An error with its causes, on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}

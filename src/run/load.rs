@@ -1,0 +1,105 @@
+//! Spec files on disk become plans; and why a cell's tests are ignored.
+
+use std::env;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::Planned;
+use crate::plan::{self, Cell, KeySource};
+use crate::spec::{self, SpecErrors};
+
+/// Largest spec that is read; the parser has its own limit, this one keeps a wrong path (a log, a
+/// device) from filling the memory first.
+const MAX_SPEC: u64 = 4 * 1024 * 1024;
+
+/// Why a spec file gives no plan.
+#[derive(Debug)]
+pub enum LoadError {
+    /// It cannot be read.
+    Read(PathBuf, io::Error),
+    /// It is wrong, with every mistake.
+    Spec(SpecErrors),
+}
+
+impl LoadError {
+    /// The text for a person; ends with a line break.
+    pub fn render(&self, colour: bool) -> String {
+        match self {
+            Self::Spec(errors) => errors.render(colour),
+            Self::Read(path, error) => format!("error: cannot read {}: {error}\n", path.display()),
+        }
+    }
+}
+
+/// Reads, parses and resolves one spec file.
+///
+/// # Errors
+/// When it cannot be read or is wrong.
+pub fn load(path: &Path, profile: Option<&str>) -> Result<Planned, LoadError> {
+    let text = read(path).map_err(|error| LoadError::Read(path.to_owned(), error))?;
+    plan_text(&shown(path), &text, path.parent().unwrap_or(Path::new("")), profile)
+}
+
+/// Parses and resolves a spec that is at hand; its relative paths start at `base`.
+///
+/// # Errors
+/// When it is wrong.
+pub fn plan_text(
+    source: &str,
+    text: &str,
+    base: &Path,
+    profile: Option<&str>,
+) -> Result<Planned, LoadError> {
+    spec::parse(source, text, &|name| env::var(name).ok())
+        .and_then(|spec| plan::resolve(&spec, profile))
+        .map(|plan| Planned::new(plan, base))
+        .map_err(LoadError::Spec)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_SPEC).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The path as a person would type it: relative to the working folder where it lies below it.
+fn shown(path: &Path) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    let shown = path.strip_prefix(&here).unwrap_or(path);
+    shown.display().to_string()
+}
+
+/// Why a cell's tests are ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// The spec says so; they run when the user asks for ignored tests.
+    BySpec(String),
+    /// The key's environment variable is not set.
+    NoKey(String),
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BySpec(why) => f.write_str(why),
+            Self::NoKey(name) => write!(f, "{name} is not set"),
+        }
+    }
+}
+
+/// Why a cell's tests are ignored, as far as it can be told before anything runs: keys in files and
+/// from commands are asked when they are needed.
+pub fn why_ignored(cell: &Cell) -> Option<Ignored> {
+    if let Some(why) = &cell.ignored {
+        return Some(Ignored::BySpec(why.clone()));
+    }
+    match &cell.relay.api_key {
+        Some(KeySource::Env(name)) if !cell.relay.required => {
+            let unset = env::var(name).map_or(true, |value| value.trim().is_empty());
+            unset.then(|| Ignored::NoKey(name.clone()))
+        }
+        Some(KeySource::Env(_) | KeySource::File(_) | KeySource::Command(_)) | None => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! One cell: from its plan to a closed evidence file and its verdicts.
+//!
+//! Each sample is on disk before the judge sees it, so that what decided a run can be read again.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::target::{Target, TargetError};
+use super::{CellOutcome, FolderError, Planned, Progress, Runner, host_name};
+use crate::evidence::{
+    Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample,
+    Writer,
+};
+use crate::plan::Cell;
+use crate::probe::clock::Clock;
+use crate::probe::drive::{Driven, Job, drive};
+use crate::verdict::{self, Judge};
+
+/// How often evidence is made to survive the death of the machine; that of the process it survives
+/// line by line.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a cell could not be measured: our own failure or the user's setting, never the relay's.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// The plan has no such cell.
+    #[error("the plan has no such cell")]
+    NoSuchCell,
+    /// Ctrl-C came before the cell's turn.
+    #[error("interrupted before the first sample")]
+    Interrupted,
+    /// The run's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The relay cannot be asked.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The record cannot be kept; nothing counts that is not on record.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+}
+
+/// Samples and judges a cell whose lock is held, or reads what another process has recorded.
+pub(super) async fn settle(
+    runner: &Runner<'_>,
+    planned: &Planned,
+    cell: &Cell,
+    path: PathBuf,
+) -> Result<CellOutcome, CellError> {
+    let earlier = path.exists().then(|| Writer::reopen(&path)).transpose()?;
+    if let Some((_, evidence)) = &earlier
+        && evidence.close.is_some()
+    {
+        return Ok(CellOutcome {
+            verdicts: verdict::judge(evidence),
+            evidence: evidence.clone(),
+            path,
+            sampled_here: false,
+        });
+    }
+    if runner.cancel.is_cancelled() {
+        return Err(CellError::Interrupted);
+    }
+    let target = Target::open(cell, &planned.base, planned.plan.sampling.seed).await?;
+    let (writer, evidence) = match earlier {
+        // Whoever held the lock before us died: its samples stand, and we go on behind them.
+        Some(earlier) => earlier,
+        None => {
+            let header = header(runner, planned, cell, &target);
+            (Writer::create(&path, &header)?, Evidence::new(header))
+        }
+    };
+    let mut recorder = Recorder::new(runner, writer, evidence)?;
+    runner.watch.begin(&recorder.evidence.header);
+    let driven = if recorder.judge.is_decided() {
+        Driven::nothing_to_do()
+    } else {
+        let job = Job {
+            cell,
+            sampling: &planned.plan.sampling,
+            transport: target.transport,
+            endpoint: target.endpoint,
+            run_id: runner.folder.id(),
+            skip: recorder.next_index(),
+            propagate: planned.plan.otel.propagate,
+        };
+        drive(job, runner.cancel.clone(), &mut |sample| recorder.take(sample)).await
+    };
+    if let Some(embedded) = target.embedded {
+        embedded.stop().await;
+    }
+    let (evidence, verdicts) = recorder.close(driven)?;
+    Ok(CellOutcome {
+        evidence,
+        verdicts,
+        path,
+        sampled_here: true,
+    })
+}
+
+/// Writes, judges and announces samples as they come.
+struct Recorder<'a> {
+    runner: &'a Runner<'a>,
+    writer: Writer,
+    syncing: Syncing,
+    evidence: Evidence,
+    judge: Judge,
+    progress: Progress,
+    failure: Option<EvidenceError>,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(
+        runner: &'a Runner<'a>,
+        writer: Writer,
+        evidence: Evidence,
+    ) -> Result<Self, EvidenceError> {
+        let mut judge = Judge::for_header(&evidence.header);
+        for sample in &evidence.samples {
+            judge.take(sample);
+        }
+        judge.close_gaps();
+        let progress = Progress {
+            done: evidence.samples.iter().filter(|s| s.counts()).count() as u64,
+            most: evidence.header.sampling.max_samples,
+        };
+        Ok(Self {
+            runner,
+            syncing: Syncing::start(writer.handle()?),
+            writer,
+            evidence,
+            judge,
+            progress,
+            failure: None,
+        })
+    }
+
+    /// The index after the last one on record.
+    fn next_index(&self) -> u64 {
+        let counted = self.evidence.samples.iter().filter(|s| !s.warmup);
+        counted.map(|s| s.index + 1).max().unwrap_or(0)
+    }
+
+    fn take(&mut self, sample: Sample) -> ControlFlow<()> {
+        if let Err(error) = self.writer.sample(&sample) {
+            self.failure = Some(error);
+            return ControlFlow::Break(());
+        }
+        self.judge.take(&sample);
+        if sample.counts() {
+            self.progress.done += 1;
+        }
+        self.runner
+            .watch
+            .sample(&self.evidence.header, &sample, self.progress);
+        self.evidence.push(Line::Sample(Box::new(sample)));
+        if self.judge.is_decided() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn close(
+        mut self,
+        driven: Driven,
+    ) -> Result<(Evidence, Vec<verdict::Verdict>), EvidenceError> {
+        self.syncing.stop();
+        if let Some(error) = self.failure {
+            return Err(error);
+        }
+        let close = Close {
+            reason: if self.judge.is_decided() && driven.reason != CloseReason::Interrupted {
+                CloseReason::Decided
+            } else {
+                driven.reason
+            },
+            at_unix_ns: Clock::start().unix_ns(),
+            abandoned: driven.abandoned,
+            self_check: driven.self_check,
+            error: None,
+        };
+        self.writer.close(&close)?;
+        self.evidence.push(Line::Close(close));
+        // From the record, not from the judge that watched: what is printed now is what anyone who
+        // reads the file later gets.
+        let verdicts = verdict::judge(&self.evidence);
+        Ok((self.evidence, verdicts))
+    }
+}
+
+/// A thread that syncs the evidence file every second, off the measuring threads.
+struct Syncing {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Syncing {
+    fn start(file: File) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let work = move || {
+            while stopped.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
+                // An error comes back at the final sync, which is waited for.
+                file.sync_data().ok();
+            }
+        };
+        // Without the thread the final sync still happens; only a power cut can tell.
+        let thread = thread::Builder::new()
+            .name("relayproof-sync".to_owned())
+            .spawn(work)
+            .ok();
+        Self {
+            stop: Some(stop),
+            thread,
+        }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic; and if it did, there is nothing left to sync from it.
+            thread.join().ok();
+        }
+    }
+}
+
+impl Drop for Syncing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) -> Header {
+    let plan = &planned.plan;
+    Header {
+        schema: SCHEMA,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        run_id: runner.folder.id().to_owned(),
+        started_unix_ns: Clock::start().unix_ns(),
+        host: host_name(),
+        spec_name: plan.name.clone(),
+        spec_source: plan.source.clone(),
+        spec_sha256: plan.spec_sha256.clone(),
+        plan_digest: plan.digest.clone(),
+        cell_id: cell.id.clone(),
+        cell: cell.name(),
+        relay: cell.relay.name.clone(),
+        model: cell.model.clone(),
+        workload: cell.workload.name.clone(),
+        base_url: target.endpoint.base().to_owned(),
+        protocol: cell.relay.protocol,
+        transport: cell.relay.transport,
+        max_tokens: cell.max_tokens(),
+        prompt: cell
+            .workload
+            .messages
+            .iter()
+            .map(|message| Fingerprint {
+                role: message.role.clone(),
+                chars: message.content.chars().count() as u64,
+                sha256: Sha256::digest(message.content.as_bytes())
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect(),
+            })
+            .collect(),
+        sampling: plan.sampling.clone(),
+        judge: plan.judge.clone(),
+        otel: plan.otel.clone(),
+        objectives: cell.objectives.clone(),
+    }
+}

@@ -1,0 +1,284 @@
+//! One process's part of a run: measuring runtime, run folder, telemetry, Ctrl-C.
+//!
+//! The test harness and the command both stand on it. Decides nothing.
+
+use std::collections::HashMap;
+use std::env;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::evidence::{Header, Sample};
+use crate::measure::{Outcome, Reading};
+use crate::plan::Plan;
+use crate::probe::cancel::{Cancel, CancelSwitch, cancel_pair};
+use crate::probe::hooks::ConnectEvents;
+use crate::run::{
+    CellError, CellOutcome, FolderError, Planned, Progress, RunFolder, Runner, Watch,
+};
+use crate::spec::objective::Severity;
+use crate::telemetry::spans::{SampleFacts, SampleOutcome};
+use crate::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
+use crate::verdict::Decision;
+
+/// Why a run cannot begin; our own failure.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The run's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The measuring runtime.
+    #[error("cannot start the measuring threads")]
+    Runtime(#[source] io::Error),
+}
+
+/// Hears of each sample as it comes, with the cell's header; for progress on a terminal.
+pub type OnSample = dyn Fn(&Header, &Sample, Progress) + Send + Sync;
+
+/// One process's part of a run.
+pub struct Session {
+    // Before the runtime in drop order: spans end while their exporter still runs.
+    board: Board,
+    folder: RunFolder,
+    cancel: Cancel,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What the cells tell while they run.
+struct Board {
+    telemetry: Mutex<Option<Telemetry>>,
+    /// What the span of each spec says, by the plan's digest.
+    infos: Mutex<HashMap<String, SuiteInfo>>,
+    /// Spans of the specs of which this process samples a cell; one that only reads has none.
+    suites: Mutex<HashMap<String, Suite>>,
+    cases: Mutex<HashMap<String, Case>>,
+    outcomes: Mutex<Vec<Arc<CellOutcome>>>,
+    on_sample: Option<Box<OnSample>>,
+}
+
+impl Session {
+    /// Opens the run's folder under `runs`, starts the measuring threads and telemetry, and takes
+    /// Ctrl-C: the first one ends sampling and keeps the evidence, the second one ends the process.
+    pub fn start(
+        runs: &Path,
+        run_id: &str,
+        on_sample: Option<Box<OnSample>>,
+    ) -> Result<Self, StartError> {
+        let folder = RunFolder::open(runs, run_id)?;
+        crate::probe::tls::install_crypto();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("relayproof")
+            .enable_all()
+            .build()
+            .map_err(StartError::Runtime)?;
+        let info = RunInfo {
+            run_id: folder.id().to_owned(),
+            folder: folder.path().to_owned(),
+            host: crate::run::host_name(),
+        };
+        let telemetry = Telemetry::start(&info, &|name| env::var(name).ok());
+        // A process that has a subscriber already keeps it; it then sees no per-address connects.
+        tracing_subscriber::registry()
+            .with(ConnectEvents::layer())
+            .with(telemetry.log_layer())
+            .try_init()
+            .ok();
+        let (switch, cancel) = cancel_pair();
+        runtime.spawn(heed_ctrl_c(switch, folder.path().display().to_string()));
+        Ok(Self {
+            board: Board {
+                telemetry: Mutex::new(Some(telemetry)),
+                infos: Mutex::default(),
+                suites: Mutex::default(),
+                cases: Mutex::default(),
+                outcomes: Mutex::default(),
+                on_sample,
+            },
+            folder,
+            cancel,
+            runtime,
+        })
+    }
+
+    /// Where this run leaves its evidence.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// Whether Ctrl-C has come.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// The outcome of one cell: sampled by whoever comes first, in this process or in another one
+    /// of the same run.
+    pub fn settle(
+        &self,
+        planned: &Planned,
+        cell: usize,
+    ) -> Result<Arc<CellOutcome>, Arc<CellError>> {
+        self.board.announce(&planned.plan);
+        let runner = Runner {
+            folder: &self.folder,
+            runtime: self.runtime.handle(),
+            cancel: self.cancel.clone(),
+            watch: &self.board,
+        };
+        planned.settle(cell, &runner)
+    }
+
+    /// The cells that were settled so far, by name.
+    pub fn outcomes(&self) -> Vec<Arc<CellOutcome>> {
+        let mut outcomes = lock(&self.board.outcomes).clone();
+        outcomes.sort_by(|a, b| a.evidence.header.cell.cmp(&b.evidence.header.cell));
+        outcomes
+    }
+
+    /// Ends telemetry within the budget and gives its account; the second call gives an empty one.
+    pub fn close(&self, budget: Duration, failed: bool) -> Exported {
+        let status = if self.is_cancelled() {
+            SuiteStatus::Aborted
+        } else if failed {
+            SuiteStatus::Failure
+        } else {
+            SuiteStatus::Success
+        };
+        lock(&self.board.cases).clear();
+        for (_, suite) in lock(&self.board.suites).drain() {
+            suite.finish(status);
+        }
+        let telemetry = lock(&self.board.telemetry).take();
+        telemetry.map_or_else(Exported::default, |telemetry| telemetry.finish(budget))
+    }
+}
+
+impl Board {
+    fn announce(&self, plan: &Plan) {
+        let cells = u64::try_from(plan.cells.len()).unwrap_or(u64::MAX);
+        let info = || SuiteInfo {
+            spec: plan.name.clone(),
+            spec_sha256: plan.spec_sha256.clone(),
+            cells,
+            planned_samples: plan.sampling.max_samples.saturating_mul(cells),
+            ci_parent: plan.otel.ci_parent,
+        };
+        lock(&self.infos)
+            .entry(plan.digest.clone())
+            .or_insert_with(info);
+    }
+
+    fn case(&self, header: &Header) -> Option<Case> {
+        let mut suites = lock(&self.suites);
+        if !suites.contains_key(&header.plan_digest) {
+            let info = lock(&self.infos).get(&header.plan_digest).cloned()?;
+            let suite = lock(&self.telemetry).as_ref()?.suite(&info);
+            suites.insert(header.plan_digest.clone(), suite);
+        }
+        Some(suites.get(&header.plan_digest)?.case(header))
+    }
+}
+
+impl Watch for Board {
+    fn begin(&self, header: &Header) {
+        if let Some(case) = self.case(header) {
+            lock(&self.cases).insert(header.cell_id.clone(), case);
+        }
+    }
+
+    fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
+        let case = lock(&self.cases).get(&header.cell_id).cloned();
+        if let Some(case) = case {
+            case.sample(sample, &facts(header, sample));
+        }
+        if let Some(on_sample) = &self.on_sample {
+            on_sample(header, sample, progress);
+        }
+    }
+
+    fn end(&self, outcome: &Arc<CellOutcome>) {
+        let header = &outcome.evidence.header;
+        let case = lock(&self.cases).remove(&header.cell_id);
+        if let Some(case) = case {
+            let closed = outcome.evidence.close.as_ref();
+            let closed = closed.map_or(header.started_unix_ns, |close| close.at_unix_ns);
+            case.enter(|| log_verdicts(outcome));
+            case.finish(&outcome.verdicts, closed);
+        }
+        lock(&self.outcomes).push(Arc::clone(outcome));
+    }
+}
+
+/// Verdicts as log lines, inside the cell's span so that they carry its trace.
+fn log_verdicts(outcome: &CellOutcome) {
+    for verdict in &outcome.verdicts {
+        let cell = outcome.evidence.header.cell.as_str();
+        let (n, failures) = (verdict.n, verdict.failures);
+        let objective = verdict.objective.as_str();
+        match verdict.decision {
+            Decision::Pass => tracing::info!(cell, objective, n, failures, "pass"),
+            Decision::Violated => tracing::error!(cell, objective, n, failures, "violated"),
+            Decision::Inconclusive(reason) => {
+                let reason = reason.as_str();
+                tracing::warn!(cell, objective, n, failures, reason, "inconclusive");
+            }
+        }
+    }
+}
+
+/// What the objectives of a cell say of one sample.
+fn facts(header: &Header, sample: &Sample) -> SampleFacts {
+    let violations: Vec<String> = header
+        .objectives
+        .iter()
+        .filter(|objective| objective.severity == Severity::Gate)
+        .filter(|objective| objective.outcome(sample, &header.judge) == Outcome::Bad)
+        .map(|objective| objective.text.clone())
+        .collect();
+    let sound = sample
+        .attempts
+        .first()
+        .is_some_and(|attempt| attempt.observation.findings.is_empty());
+    let outcome = match (sample.counts(), sound, violations.is_empty()) {
+        (false, _, _) => SampleOutcome::Excluded,
+        (true, false, _) => SampleOutcome::Error,
+        (true, true, false) => SampleOutcome::Slow,
+        (true, true, true) => SampleOutcome::Good,
+    };
+    let value = |metric: crate::measure::metric::Metric| match metric.reading(sample, &header.judge)
+    {
+        Reading::Value(value) => Some(value),
+        Reading::Worst | Reading::Undefined | Reading::Ineligible => None,
+    };
+    SampleFacts {
+        outcome,
+        violations,
+        tps: value(crate::measure::metric::Metric::Tps),
+        jitter: value(crate::measure::metric::Metric::Jitter),
+        max_gap: value(crate::measure::metric::Metric::MaxGap),
+    }
+}
+
+/// A lock that a panic elsewhere does not close: what it guards is valid between any two lines.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[expect(
+    clippy::print_stderr,
+    clippy::exit,
+    reason = "the user pressed Ctrl-C and waits for an answer; a second time means now"
+)]
+async fn heed_ctrl_c(switch: CancelSwitch, folder: String) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    eprintln!("\ninterrupted: sampling ends, the evidence so far is kept in {folder}");
+    switch.cancel();
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(130);
+    }
+}
