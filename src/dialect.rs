@@ -1,19 +1,48 @@
 //! How to ask in each protocol, and how to read its frames.
 //!
-//! Pure: no time, no sockets. A dialect turns a [`Prompt`] into a request body and a frame's data
-//! into [`Signal`]s; what they mean for the attempt is the exchange's business.
+//! Pure: no time, no sockets, no memory of earlier frames beyond what a protocol's life cycle needs.
+//! A dialect turns a [`Prompt`] into a request body and a frame into [`Signal`]s; what they mean
+//! for the attempt is the exchange's business.
 
+mod error;
+mod member;
+pub mod openai_chat;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::observation::{Usage, named};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::observation::{Usage, Warning, named};
 
 named! {
     /// A wire protocol.
     Protocol {
         /// OpenAI chat completions.
         OpenaiChat = "openai-chat",
+    }
+}
+
+impl Protocol {
+    /// Path of the request, to be appended to the base URL.
+    pub fn path(self, model: &str) -> String {
+        match self {
+            Self::OpenaiChat => openai_chat::path(model),
+        }
+    }
+
+    /// JSON body of the request.
+    pub fn body(self, prompt: &Prompt) -> Vec<u8> {
+        match self {
+            Self::OpenaiChat => openai_chat::body(prompt),
+        }
+    }
+
+    /// A reader for one stream.
+    pub fn reader(self) -> Reader {
+        match self {
+            Self::OpenaiChat => Reader::OpenaiChat,
+        }
     }
 }
 
@@ -41,6 +70,15 @@ pub struct Message {
     pub content: String,
 }
 
+/// One event of the stream, as far as a dialect reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Event type; `message` where the stream named none.
+    pub name: &'a str,
+    /// Data.
+    pub data: &'a str,
+}
+
 /// Kind of model output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaKind {
@@ -50,14 +88,29 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
-    /// A tool call: its name or a piece of its arguments.
-    ToolCall,
 }
 
-/// What one frame says.
+/// What a finish reason means, whatever the protocol calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model was done.
+    Natural,
+    /// The output budget was used up.
+    Length,
+    /// The model calls tools.
+    ToolCalls,
+    /// A filter cut or replaced the answer.
+    Filter,
+    /// The generation broke.
+    Abort,
+    /// A reason that the protocol does not know.
+    Unknown,
+}
+
+/// What one frame says; one frame can say several things.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Signal<'a> {
-    /// Identity of the answer.
+    /// Identity of the answer; comes first of a frame's signals.
     Meta {
         /// Response id.
         id: Option<&'a str>,
@@ -68,7 +121,7 @@ pub enum Signal<'a> {
         /// Whether a role was announced (a generation starts).
         role: bool,
     },
-    /// Model output.
+    /// Model output; `text` may be empty, which is no output.
     Delta {
         /// Kind.
         kind: DeltaKind,
@@ -77,19 +130,108 @@ pub enum Signal<'a> {
         /// Text of the piece.
         text: &'a str,
     },
+    /// A piece of a tool call.
+    ToolCall {
+        /// Choice index.
+        choice: u64,
+        /// Index of the call; `None` where the relay left it out.
+        index: Option<u64>,
+        /// Id, on the first piece.
+        id: Option<&'a str>,
+        /// Name, on the first piece.
+        name: Option<&'a str>,
+        /// Piece of the arguments.
+        arguments: &'a str,
+    },
     /// A choice finished.
     Finish {
         /// Choice index.
         choice: u64,
+        /// What it means.
+        stop: Stop,
         /// Reason as sent.
         reason: &'a str,
     },
-    /// Token counts.
+    /// Token counts; a later report replaces an earlier one.
     Usage(Usage),
     /// An error said in-band.
-    Error,
+    Error {
+        /// Code or type, as sent.
+        code: Option<&'a str>,
+        /// Wording; to be classified, never kept.
+        message: Option<&'a str>,
+    },
+    /// A fault of the frame's shape that does not keep the rest of it from being read.
+    Flaw(&'static str),
+    /// Odd, but no fault.
+    Odd(Warning),
     /// The end mark.
     Terminator,
     /// Nothing that matters.
     Other,
+}
+
+/// An error said inside a JSON text that is no frame: a body, or a line outside any frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaidError {
+    /// Code or type, as sent.
+    pub code: Option<String>,
+    /// Wording; to be classified, never kept.
+    pub message: Option<String>,
+}
+
+/// The error that a JSON text says, in any of the shapes that APIs use; `None` for anything else.
+pub fn error_in(json: &str) -> Option<SaidError> {
+    let said = error::said_in(&serde_json::from_str(json).ok()?)?;
+    Some(SaidError {
+        code: said.code.map(Into::into),
+        message: said.message.map(Into::into),
+    })
+}
+
+/// Why a frame could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The data is no strict JSON.
+    NotJson,
+    /// Valid JSON, not the protocol's object; in our own words.
+    Shape(&'static str),
+}
+
+/// Reads the frames of one stream, or the body of one answer that was not streamed.
+#[derive(Debug)]
+pub enum Reader {
+    /// OpenAI chat completions have no life cycle to remember.
+    OpenaiChat,
+}
+
+impl Reader {
+    /// Reads one frame; nothing is signalled from a frame that is unreadable.
+    pub fn frame(
+        &mut self,
+        frame: Frame<'_>,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
+        match self {
+            Self::OpenaiChat => openai_chat::frame(frame, sink),
+        }
+    }
+
+    /// Reads a whole answer that was not streamed; its end is the end mark.
+    pub fn answer(
+        &mut self,
+        body: &str,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
+        match self {
+            Self::OpenaiChat => openai_chat::answer(body, sink),
+        }
+    }
+
+    /// Whether data that never got its blank line is nevertheless the whole end mark.
+    pub fn is_end_mark(&self, data: &str) -> bool {
+        match self {
+            Self::OpenaiChat => openai_chat::is_end_mark(data),
+        }
+    }
 }

@@ -134,12 +134,14 @@ named! {
         Fake200Html = "fake-200-html",
         /// 200 and nothing.
         Fake200Empty = "fake-200-empty",
-        /// Not an event stream, or another stream format under that name.
-        WrongContentType = "wrong-content-type",
         /// An error said in-band.
         ErrorInStream = "error-in-stream",
         /// A finish reason that admits a break.
         UpstreamAbort = "upstream-abort",
+        /// Cut off or replaced by a filter, and marked as such.
+        ContentFiltered = "content-filtered",
+        /// The error text is given as the model's words.
+        ErrorAsContent = "error-as-content",
         /// Bytes that are not UTF-8.
         InvalidUtf8 = "invalid-utf8",
         /// One JSON object spread over several events.
@@ -150,32 +152,30 @@ named! {
         SchemaViolation = "schema-violation",
         /// Two generations in one stream.
         StreamSplice = "stream-splice",
+        /// Each delta repeats all text so far.
+        CumulativeDeltas = "cumulative-deltas",
+        /// Joined tool-call arguments are no JSON, or calls are mixed up.
+        ToolCallCorrupt = "tool-call-corrupt",
+        /// Events after the end mark.
+        DataAfterDone = "data-after-done",
+        /// A second end mark.
+        DuplicateTerminator = "duplicate-terminator",
         /// Open, but no model output within the limit.
         Stalled = "stalled",
         /// The body ended before the end mark.
         TruncatedNoTerminator = "truncated-no-terminator",
         /// The end mark arrived, but no finish reason ever did.
         SilentTruncation = "silent-truncation",
-        /// The error text is given as the model's words.
-        ErrorAsContent = "error-as-content",
-        /// Cut off or replaced by a filter, and marked as such.
-        ContentFiltered = "content-filtered",
-        /// Events after the end mark.
-        DataAfterDone = "data-after-done",
-        /// A second end mark.
-        DuplicateTerminator = "duplicate-terminator",
         /// Content after that choice had finished.
         ContentAfterFinish = "content-after-finish",
-        /// Joined tool-call arguments are no JSON, or calls are mixed up.
-        ToolCallCorrupt = "tool-call-corrupt",
         /// Cut at a length below the budget that was asked for.
         UnexpectedLengthCut = "unexpected-length-cut",
-        /// Each delta repeats all text so far.
-        CumulativeDeltas = "cumulative-deltas",
         /// A proper stream with no answer in it.
         EmptyAnswer = "empty-answer",
         /// U+FFFD in the text, left by a decoder on the way.
         ReplacementChars = "replacement-chars",
+        /// Not an event stream, or another stream format under that name.
+        WrongContentType = "wrong-content-type",
         /// Another model answered.
         ModelMismatch = "model-mismatch",
         /// Usage was asked for and is missing, zero, or does not add up.
@@ -192,20 +192,28 @@ named! {
     Warning {
         /// The body stayed open after the end mark.
         BodyNotEndedAfterDone = "body-not-ended-after-done",
-        /// The socket closed without the last chunk, after the end mark.
-        FinWithoutLastChunk = "fin-without-last-chunk",
-        /// The content type carries no or an odd parameter, but is an event stream.
+        /// The connection was lost before the body's framed end, but after the end mark.
+        MissingLastChunk = "missing-last-chunk",
+        /// An event stream whose type names a charset other than UTF-8, which readers ignore.
         OddContentType = "odd-content-type",
-        /// The stream ended inside an event, after everything that matters.
+        /// The body ended inside an event.
         UnfinishedLastEvent = "unfinished-last-event",
         /// A finish reason that the protocol does not know.
         UnknownFinishReason = "unknown-finish-reason",
+        /// The finish reason is an empty string where null is meant.
+        FinishReasonEmptyString = "finish-reason-empty-string",
+        /// A choice was finished more than once, with no content after the first time.
+        FinishRepeated = "finish-repeated",
+        /// An event whose data is empty.
+        EmptyEvent = "empty-event",
+        /// Lines that are no field of the event stream's grammar.
+        UnknownField = "unknown-field",
         /// An event whose type the protocol does not know.
         UnknownEvent = "unknown-event",
         /// An event without the name that the protocol gives it.
         MissingEventName = "missing-event-name",
-        /// A usage block was not delivered though it was asked for.
-        UsageMissing = "usage-missing",
+        /// Output came in a few big blocks, too few to tell a buffer from a model that does so.
+        BigBlocks = "big-blocks",
         /// Text beyond the kept limit was not looked at by content checks.
         TextLimit = "text-limit",
     }
@@ -230,6 +238,56 @@ named! {
         Unreachable = "unreachable",
         /// Our side called it off (Ctrl-C, the run was decided). Never counted.
         Cancelled = "cancelled",
+    }
+}
+
+named! {
+    /// How a connection was lost.
+    Loss {
+        /// Name resolution failed.
+        Dns = "dns",
+        /// The peer refused the connection.
+        Refused = "refused",
+        /// Host or network unreachable.
+        Unreachable = "unreachable",
+        /// The proxy refused the tunnel.
+        Tunnel = "tunnel",
+        /// The TLS handshake failed.
+        Tls = "tls",
+        /// The peer's certificate was not accepted.
+        Certificate = "certificate",
+        /// The peer closed (FIN) where it should not have.
+        Closed = "closed",
+        /// The peer reset the connection (RST).
+        Reset = "reset",
+        /// The HTTP library gave up for a reason it does not tell apart.
+        Other = "other",
+    }
+}
+
+named! {
+    /// What an error that the relay said is about, read from its code, status or wording.
+    ///
+    /// The wording itself is never kept.
+    ErrorKind {
+        /// Too many requests or tokens in a time.
+        RateLimit = "rate-limit",
+        /// Quota or balance used up, payment wanted.
+        Quota = "quota",
+        /// The key is missing, wrong, or not allowed to do this.
+        Key = "key",
+        /// The model service is overloaded.
+        Overloaded = "overloaded",
+        /// The relay has no upstream for this model.
+        NoChannel = "no-channel",
+        /// The model is not known here.
+        UnknownModel = "unknown-model",
+        /// A guardrail or filter spoke in place of the model.
+        Guardrail = "guardrail",
+        /// A web page of a gateway, a login or a challenge.
+        Page = "page",
+        /// Anything else.
+        Other = "other",
     }
 }
 
@@ -471,6 +529,8 @@ pub struct Counts {
     pub events: u64,
     /// Comment lines (heartbeats).
     pub comments: u64,
+    /// Comment lines since the last model output.
+    pub idle_comments: u64,
     /// Tool calls begun.
     pub tool_calls: u64,
 }
@@ -521,6 +581,9 @@ pub struct Observation {
     /// The limit that was passed, when the attempt timed out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_out: Option<Limit>,
+    /// How the connection was lost, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Loss>,
     /// Phase that the attempt was in when it ended.
     pub last_phase: Phase,
     /// What was wrong, leading finding first; empty means ok.
@@ -551,6 +614,9 @@ pub struct Observation {
     /// The error that the relay named, as a short code of the protocol's own list, never its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
+    /// What the relay's error is about, where it said one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<ErrorKind>,
     /// Model named in the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -1,0 +1,330 @@
+//! What a stream's signals add up to: one answer, its identity, its end, and what is wrong with it.
+//!
+//! Knows no bytes, no protocol and no transport. The visible text lives here while the stream runs;
+//! it is bounded, and leaves only where the caller asked to keep it.
+
+mod identity;
+mod repeat;
+
+use std::time::Duration;
+
+use super::clean;
+use super::notes::{Notes, Spot};
+use super::pacing::Pacing;
+use super::tools::Tools;
+use super::wording;
+use crate::dialect::{DeltaKind, Signal, Stop};
+use crate::observation::{Class, ErrorKind, Phase, Usage, Warning};
+
+use identity::Identity;
+use repeat::Repeats;
+
+/// Most bytes of visible text that are held for content checks.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// How much of a longer text's end is held besides, for the seal.
+const TAIL_BYTES: usize = 512;
+
+/// Most choices whose end is followed.
+const MAX_CHOICES: usize = 16;
+
+/// A delta of this length is no token of a model's stream but a text somebody put there.
+const PUT_BYTES: usize = 16;
+
+/// Moments of the answer.
+#[derive(Debug, Default)]
+pub(super) struct Moments {
+    pub(super) first_event: Option<Duration>,
+    pub(super) first_token: Option<Duration>,
+    pub(super) last_token: Option<Duration>,
+    /// Last model output or end of a choice: what the idle limit counts from.
+    pub(super) progress: Option<Duration>,
+    pub(super) end_mark: Option<Duration>,
+}
+
+/// The answer so far.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) moments: Moments,
+    pub(super) pacing: Pacing,
+    pub(super) tools: Tools,
+    pub(super) identity: Identity,
+    pub(super) usage: Option<Usage>,
+    /// Reason of the first choice that finished, and what it means.
+    pub(super) finish: Option<(Stop, String)>,
+    /// First error that was said: its code, what it is about, and where.
+    pub(super) error: Option<(Option<String>, ErrorKind)>,
+    /// Frames that were the protocol's own object.
+    pub(super) objects: u64,
+    /// The answer stands in a non-2xx body: only what it says of errors counts.
+    pub(super) refused: bool,
+    pub(super) text: String,
+    tail: String,
+    text_closed: bool,
+    text_overflowed: bool,
+    finished: Vec<u64>,
+    contents: u64,
+    /// Where the last piece of visible text begins.
+    last_piece: usize,
+    reasoned: bool,
+    refusal: bool,
+    repeats: Repeats,
+    frame_chars: u64,
+    frame_output: bool,
+}
+
+impl Answer {
+    pub(super) fn new(asked_model: &str) -> Self {
+        Self {
+            moments: Moments::default(),
+            pacing: Pacing::default(),
+            tools: Tools::default(),
+            identity: Identity::new(asked_model),
+            usage: None,
+            finish: None,
+            error: None,
+            objects: 0,
+            refused: false,
+            text: String::new(),
+            tail: String::new(),
+            text_closed: false,
+            text_overflowed: false,
+            finished: Vec::new(),
+            contents: 0,
+            last_piece: 0,
+            reasoned: false,
+            refusal: false,
+            repeats: Repeats::default(),
+            frame_chars: 0,
+            frame_output: false,
+        }
+    }
+
+    /// Takes one signal of a frame.
+    pub(super) fn signal(&mut self, spot: Spot, signal: Signal<'_>, notes: &mut Notes) {
+        if self.refused {
+            if let Signal::Error { code, message } = signal {
+                self.note_error(code, message);
+            }
+            return;
+        }
+        match signal {
+            Signal::Meta {
+                id,
+                model,
+                fingerprint,
+                role,
+            } => {
+                self.objects += 1;
+                let output = self.has_output();
+                self.identity
+                    .meta(spot, id, model, fingerprint, role, output);
+            }
+            Signal::Delta { kind, choice, text } => self.delta(spot, kind, choice, text, notes),
+            Signal::ToolCall {
+                choice,
+                index,
+                id,
+                name,
+                arguments,
+            } => {
+                if let Err(detail) = self.tools.take(choice, index, id, name, arguments) {
+                    notes.find(Class::ToolCallCorrupt, spot, detail);
+                }
+                let text = [name.unwrap_or_default(), arguments];
+                if text.iter().any(|text| !text.is_empty()) {
+                    self.output(spot, choice, &text, notes);
+                }
+            }
+            Signal::Finish {
+                choice,
+                stop,
+                reason,
+            } => self.finish(spot, choice, stop, reason, notes),
+            Signal::Usage(usage) => self.usage = Some(usage),
+            Signal::Error { code, message } => {
+                self.note_error(code, message);
+                notes.fault(Class::ErrorInStream, spot, "an error object");
+            }
+            Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
+            Signal::Odd(warning) => notes.warn(warning),
+            Signal::Terminator => self.moments.end_mark = Some(spot.at),
+            Signal::Other => {}
+        }
+    }
+
+    /// Closes a frame: its output, if it had any, is one content event.
+    pub(super) fn end_frame(&mut self, at: Duration) -> bool {
+        if !std::mem::take(&mut self.frame_output) {
+            return false;
+        }
+        self.pacing.event(at, std::mem::take(&mut self.frame_chars));
+        self.moments.first_token.get_or_insert(at);
+        self.moments.last_token = Some(at);
+        self.moments.progress = Some(at);
+        true
+    }
+
+    /// Remembers the first error that was said.
+    pub(super) fn note_error(&mut self, code: Option<&str>, message: Option<&str>) {
+        if self.error.is_none() {
+            let kind = wording::kind(code, None, message);
+            self.error = Some((code.and_then(clean::code), kind));
+        }
+    }
+
+    /// Stops collecting visible text: what follows an unreadable event is not the answer's sequel.
+    pub(super) fn close_text(&mut self) {
+        self.text_closed = true;
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        self.moments.first_token.is_some()
+    }
+
+    /// The phase that the stream is in.
+    pub(super) fn phase(&self) -> Phase {
+        if self.finish.is_some() {
+            Phase::End
+        } else if self.moments.first_token.is_some() {
+            Phase::Stream
+        } else if self.moments.first_event.is_some() {
+            Phase::FirstToken
+        } else {
+            Phase::FirstEvent
+        }
+    }
+
+    fn delta(&mut self, spot: Spot, kind: DeltaKind, choice: u64, text: &str, notes: &mut Notes) {
+        if text.is_empty() {
+            return;
+        }
+        if text.contains('\u{FFFD}') {
+            notes.find(Class::ReplacementChars, spot, "U+FFFD in the output");
+        }
+        match kind {
+            DeltaKind::Content if choice == 0 => {
+                self.contents += 1;
+                self.repeats.piece(text);
+                self.keep(text);
+            }
+            DeltaKind::Content => {}
+            DeltaKind::Reasoning => self.reasoned = true,
+            DeltaKind::Refusal => self.refusal = true,
+        }
+        self.output(spot, choice, &[text], notes);
+    }
+
+    fn output(&mut self, spot: Spot, choice: u64, texts: &[&str], notes: &mut Notes) {
+        if self.finished.contains(&choice) {
+            notes.find(
+                Class::ContentAfterFinish,
+                spot,
+                "output of a choice that had finished",
+            );
+        }
+        self.frame_output = true;
+        let chars = texts.iter().map(|text| text.chars().count() as u64);
+        self.frame_chars += chars.sum::<u64>();
+    }
+
+    fn keep(&mut self, text: &str) {
+        if self.text_closed {
+            return;
+        }
+        if !self.text_overflowed && self.text.len() + text.len() <= MAX_TEXT_BYTES {
+            self.last_piece = self.text.len();
+            self.text.push_str(text);
+            return;
+        }
+        self.text_overflowed = true;
+        self.tail.push_str(text);
+        let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+        let surplus = clean::cut(&self.tail, surplus).len();
+        self.tail.drain(..surplus);
+    }
+
+    fn finish(&mut self, spot: Spot, choice: u64, stop: Stop, reason: &str, notes: &mut Notes) {
+        if self.finished.contains(&choice) {
+            notes.warn(Warning::FinishRepeated);
+            return;
+        }
+        if self.finished.len() < MAX_CHOICES {
+            self.finished.push(choice);
+        }
+        self.moments.progress = Some(spot.at);
+        if self.finish.is_none() {
+            self.finish = Some((stop, clean::short(reason)));
+        }
+        match stop {
+            Stop::Abort => notes.fault(
+                Class::UpstreamAbort,
+                spot,
+                "a finish reason that admits a break",
+            ),
+            Stop::Filter => {
+                notes.find(Class::ContentFiltered, spot, "a finish reason of a filter");
+            }
+            Stop::Natural | Stop::Length | Stop::ToolCalls | Stop::Unknown => {}
+        }
+    }
+
+    /// Whether the text ends with `seal`, give or take what models put around it.
+    pub(super) fn is_sealed(&self, seal: &str) -> bool {
+        const AROUND: usize = 16;
+        let end = if self.text_overflowed {
+            &self.tail
+        } else {
+            &self.text
+        };
+        let end = end.trim_end();
+        end.rfind(seal)
+            .is_some_and(|at| end.len() - at - seal.len() <= AROUND)
+    }
+
+    /// Whether the visible text was longer than what content checks look at.
+    pub(super) fn is_cut(&self) -> bool {
+        self.text_overflowed || self.tools.overflowed
+    }
+
+    /// Visible characters and bytes are all there is: no reasoning, refusal or tool call.
+    pub(super) fn is_text_only(&self) -> bool {
+        !self.reasoned && !self.refusal && self.tools.count() == 0
+    }
+
+    /// Whether reasoning was shown.
+    pub(super) fn has_reasoning(&self) -> bool {
+        self.reasoned
+    }
+
+    /// The answer repeats itself from delta to delta.
+    pub(super) fn is_cumulative(&self) -> bool {
+        self.repeats.is_cumulative()
+    }
+
+    /// An error text in the model's place, with a second sign besides its wording.
+    ///
+    /// `signs` are those that the caller sees: no usage though asked for, no seal though asked for.
+    pub(super) fn spoken_error(&self, signs: bool) -> Option<ErrorKind> {
+        if self.text_overflowed {
+            return None;
+        }
+        let whole = self.text.trim();
+        let put = self.contents == 1 && whole.len() >= PUT_BYTES;
+        if (put || signs)
+            && let Some(kind) = wording::spoken(whole)
+        {
+            return Some(kind);
+        }
+        let (before, last) = self.text.split_at(self.last_piece);
+        if !before.is_empty()
+            && last.len() >= PUT_BYTES
+            && last.starts_with(['\n', '['])
+            && let Some(kind) = wording::spoken(last)
+        {
+            return Some(kind);
+        }
+        let (_, last) = self.text.rsplit_once("\n\n").filter(|_| signs)?;
+        last.starts_with('[').then(|| wording::spoken(last))?
+    }
+}
