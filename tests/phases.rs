@@ -185,6 +185,10 @@ async fn an_address_is_dialled_without_name_resolution_or_tls() {
     assert_eq!(seen.connection.http_version.as_deref(), Some("1.1"));
     assert_eq!(seen.connection.tls_version, None);
     assert_eq!(seen.connection.dns_name, None);
+    let tried = &seen.connection.tried;
+    assert_eq!(tried.len(), 1, "{tried:?}");
+    assert_eq!(tried[0].address, relay.address.to_string());
+    assert!(tried[0].connected && tried[0].end.is_some());
 }
 
 #[tokio::test]
@@ -357,6 +361,7 @@ async fn without_the_tracing_layer_the_phases_are_the_same() {
     let line = &seen.timeline;
     assert!(line.dns.is_some() && line.connect.is_some());
     assert!(length(line.tls) >= DELAY);
+    assert_eq!(seen.connection.tried, [], "only the layer shows them");
 }
 
 // Proxies.
