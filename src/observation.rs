@@ -535,6 +535,21 @@ pub struct Counts {
     pub tool_calls: u64,
 }
 
+/// One TCP connect to one address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpAttempt {
+    /// `ip:port`.
+    pub address: String,
+    /// Offset of its start.
+    #[serde(rename = "start_us", with = "micros")]
+    pub start: Duration,
+    /// Offset of its end; `None` when another address overtook it or the attempt ended first.
+    #[serde(rename = "end_us", with = "opt_micros", default)]
+    pub end: Option<Duration>,
+    /// Whether it connected.
+    pub connected: bool,
+}
+
 /// What is known of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -548,6 +563,10 @@ pub struct Connection {
     /// Addresses that the name gave, at most 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// TCP connects in the order in which they began, at most 16; empty where the transport cannot
+    /// show them apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<TcpAttempt>,
     /// The peer's `ip:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,

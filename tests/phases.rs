@@ -15,7 +15,8 @@ mod servers;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,7 @@ use relayproof::probe::reqwest_client::ReqwestTransport;
 use relayproof::probe::transport::{Dial, DialError, Request, Transport};
 use relayproof::stream::{Asked, Exchange, Timeouts};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tracing_subscriber::layer::SubscriberExt;
 use url::Url;
 
@@ -159,6 +161,13 @@ fn whole(seen: &Observation) {
     assert!(last < Duration::from_secs(20));
 }
 
+/// Lets everything else run until it is so.
+async fn until(so: impl Fn() -> bool) {
+    while !so() {
+        tokio::task::yield_now().await;
+    }
+}
+
 fn length(stretch: Option<Stretch>) -> Duration {
     stretch.and_then(|stretch| stretch.length()).unwrap()
 }
@@ -176,6 +185,10 @@ async fn an_address_is_dialled_without_name_resolution_or_tls() {
     assert_eq!(seen.connection.http_version.as_deref(), Some("1.1"));
     assert_eq!(seen.connection.tls_version, None);
     assert_eq!(seen.connection.dns_name, None);
+    let tried = &seen.connection.tried;
+    assert_eq!(tried.len(), 1, "{tried:?}");
+    assert_eq!(tried[0].address, relay.address.to_string());
+    assert!(tried[0].connected && tried[0].end.is_some());
 }
 
 #[tokio::test]
@@ -212,7 +225,7 @@ async fn each_delay_is_measured_in_its_own_phase() {
         tls_delay: DELAY,
         head_delay: DELAY * 2,
         token_delay: DELAY * 3,
-        end: End::Whole,
+        ..Script::default()
     })
     .await;
     let mut dial = dial();
@@ -289,6 +302,43 @@ async fn reused_connections_have_neither_dns_nor_connect_nor_tls() {
 }
 
 #[tokio::test]
+async fn a_request_that_gets_anothers_connection_while_its_own_is_opening_only_waited_for_it() {
+    let authority = Authority::new();
+    let gate = Arc::new(Semaphore::new(0));
+    let relay = Relay::start(Script {
+        tls: Some(authority.serve(&["localhost"], &["http/1.1"])),
+        gate: Some(Arc::clone(&gate)),
+        live_connections: 1,
+        ..Script::default()
+    })
+    .await;
+    let mut dial = dial();
+    dial.connection = ConnectionMode::Reuse;
+    dial.extra_ca_pem.push(authority.pem.clone());
+    let client = client(&dial);
+    let url = format!("https://localhost:{}/v1", relay.address.port());
+    let second = async {
+        until(|| relay.heads().len() == 1).await;
+        let attempt = observe(&client, &url);
+        let release = async {
+            // The handshake of the second connection is never answered.
+            until(|| relay.connections() == 2).await;
+            gate.add_permits(2);
+        };
+        tokio::join!(attempt, release).0
+    };
+    let (first, second) = tokio::join!(observe(&client, &url), second);
+    whole(&first);
+    whole(&second);
+    assert_eq!(first.connection.reused, Some(false));
+    assert_eq!(second.connection.reused, Some(true));
+    let line = &second.timeline;
+    assert!(line.dns.is_none() && line.connect.is_none() && line.tls.is_none());
+    assert!(length(line.pool) > Duration::ZERO);
+    assert_eq!(second.connection.tls_version.as_deref(), Some("1.3"));
+}
+
+#[tokio::test]
 async fn without_the_tracing_layer_the_phases_are_the_same() {
     let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     let authority = Authority::new();
@@ -311,6 +361,7 @@ async fn without_the_tracing_layer_the_phases_are_the_same() {
     let line = &seen.timeline;
     assert!(line.dns.is_some() && line.connect.is_some());
     assert!(length(line.tls) >= DELAY);
+    assert_eq!(seen.connection.tried, [], "only the layer shows them");
 }
 
 // Proxies.
@@ -655,9 +706,7 @@ async fn calling_off_ends_an_attempt_at_once() {
     let url = http(relay.address);
     let attempt = observe_with(&client, &url, Timeouts::default(), &mut cancel);
     let (seen, ()) = tokio::join!(attempt, async {
-        while relay.heads().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until(|| !relay.heads().is_empty()).await;
         switch.cancel();
     });
     assert_eq!(seen.ending, Ending::Cancelled);
@@ -673,12 +722,10 @@ async fn calling_off_ends_an_attempt_at_once() {
 
 /// An HTTP/2 relay; `gate` requests have to be there before any is answered.
 async fn http2_relay(
-    tls: Option<std::sync::Arc<rustls::ServerConfig>>,
+    tls: Option<Arc<rustls::ServerConfig>>,
     gate: usize,
-) -> (SocketAddr, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+) -> (SocketAddr, Arc<AtomicUsize>) {
     use hyper_util::rt::{TokioExecutor, TokioIo};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -776,7 +823,7 @@ async fn concurrent_http2_requests_on_a_cold_pool_share_what_one_of_them_opened(
         let url = format!("{scheme}://{address}/v1");
         let all = futures_util::future::join_all((0..REQUESTS).map(|_| observe(&client, &url)));
         let all = all.await;
-        assert_eq!(served.load(std::sync::atomic::Ordering::SeqCst), REQUESTS);
+        assert_eq!(served.load(Ordering::SeqCst), REQUESTS);
         let mut own = 0;
         for seen in &all {
             whole(seen);

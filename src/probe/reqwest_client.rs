@@ -268,3 +268,105 @@ fn unbuilt(error: reqwest::Error) -> DialError {
     // Without the URL, which may hold a proxy's password.
     DialError::Client(error.without_url().to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    use bytes::Bytes;
+    use reqwest::dns::{Addrs, Name, Resolving};
+
+    use super::*;
+    use crate::dialect::Protocol;
+    use crate::expect::Expect;
+    use crate::observation::{Class, Limit, Observation, Phase};
+    use crate::probe::cancel::cancel_pair;
+    use crate::stream::{Asked, Timeouts};
+
+    /// Answers after a delay with some addresses; never without a delay.
+    struct Scripted(Option<Duration>, Vec<IpAddr>);
+
+    impl Resolve for Scripted {
+        fn resolve(&self, _: Name) -> Resolving {
+            let (delay, found) = (self.0, self.1.clone());
+            Box::pin(async move {
+                match delay {
+                    Some(delay) => tokio::time::sleep(delay).await,
+                    None => std::future::pending().await,
+                }
+                let found = found.into_iter().map(|ip| SocketAddr::new(ip, 0));
+                Ok(Box::new(found) as Addrs)
+            })
+        }
+    }
+
+    /// One attempt at a port that nobody listens on.
+    async fn observe(lookup: Scripted, dns: Duration) -> Observation {
+        let dial = Dial {
+            connection: ConnectionMode::Fresh,
+            http: HttpVersion::Auto,
+            proxy: None,
+            extra_ca_pem: Vec::new(),
+        };
+        let transport = ReqwestTransport::with_lookup(&dial, lookup).unwrap();
+        let request = Request {
+            url: Url::parse("http://relay.test:1/v1").unwrap(),
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(b"{}"),
+        };
+        let asked = Asked {
+            protocol: Protocol::OpenaiChat,
+            stream: true,
+            model: "test-model".to_owned(),
+            max_tokens: None,
+            usage: false,
+            seal: None,
+            request_bytes: 2,
+            expect: Expect::default(),
+            keep_text: false,
+        };
+        let timeouts = Timeouts {
+            dns,
+            ..Timeouts::default()
+        };
+        let mut exchange = Exchange::new(asked, timeouts);
+        let (_switch, mut cancel) = cancel_pair();
+        let clock = Clock::start();
+        transport
+            .attempt(&request, &mut exchange, &clock, &mut cancel)
+            .await;
+        exchange.finish()
+    }
+
+    #[tokio::test]
+    async fn a_silent_resolver_runs_into_the_dns_limit() {
+        let limit = Duration::from_millis(80);
+        let seen = observe(Scripted(None, Vec::new()), limit).await;
+        assert_eq!(seen.timed_out, Some(Limit::Dns));
+        assert_eq!(seen.last_phase, Phase::Dns);
+        assert_eq!(seen.class(), Some(Class::DnsFailure));
+        assert!(seen.timeline.over >= limit);
+        assert_eq!(seen.connection.dns_name.as_deref(), Some("relay.test"));
+    }
+
+    #[tokio::test]
+    async fn a_name_without_addresses_fails_in_dns() {
+        let none = Scripted(Some(Duration::ZERO), Vec::new());
+        let seen = observe(none, Duration::from_secs(5)).await;
+        assert_eq!(seen.class(), Some(Class::DnsFailure));
+        assert_eq!(seen.last_phase, Phase::Dns);
+        assert_eq!(seen.timed_out, None);
+    }
+
+    #[tokio::test]
+    async fn a_slow_resolver_is_charged_to_dns_and_its_addresses_are_bounded() {
+        let delay = Duration::from_millis(60);
+        let many = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 40];
+        let seen = observe(Scripted(Some(delay), many), Duration::from_secs(5)).await;
+        assert_eq!(seen.class(), Some(Class::ConnectRefused));
+        assert_eq!(seen.last_phase, Phase::Connect);
+        let dns = seen.timeline.dns.and_then(|dns| dns.length());
+        assert!(dns.is_some_and(|dns| dns >= delay));
+        assert_eq!(seen.connection.addresses.len(), 16);
+    }
+}

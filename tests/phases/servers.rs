@@ -10,6 +10,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -89,6 +90,10 @@ pub(crate) struct Script {
     pub(crate) head_delay: Duration,
     pub(crate) token_delay: Duration,
     pub(crate) end: End,
+    /// Requests are answered one per permit.
+    pub(crate) gate: Option<Arc<Semaphore>>,
+    /// Connections after this many are accepted and left silent.
+    pub(crate) live_connections: usize,
 }
 
 impl Default for Script {
@@ -99,6 +104,8 @@ impl Default for Script {
             head_delay: Duration::ZERO,
             token_delay: Duration::ZERO,
             end: End::Whole,
+            gate: None,
+            live_connections: usize::MAX,
         }
     }
 }
@@ -129,9 +136,12 @@ impl Relay {
         let (count, seen) = (Arc::clone(&connections), Arc::clone(&heads));
         let task = tokio::spawn(async move {
             loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                count.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(connection(stream, script.clone(), Arc::clone(&seen)));
+                let (mut stream, _) = listener.accept().await.unwrap();
+                if count.fetch_add(1, Ordering::SeqCst) < script.live_connections {
+                    tokio::spawn(connection(stream, script.clone(), Arc::clone(&seen)));
+                } else {
+                    tokio::spawn(async move { while stream.read_u8().await.is_ok() {} });
+                }
             }
         });
         Self {
@@ -177,6 +187,9 @@ async fn answer(
     let mut buffer = Vec::new();
     while let Some(head) = request(&mut stream, &mut buffer).await {
         heads.lock().unwrap().push(head);
+        if let Some(gate) = &script.gate {
+            gate.acquire().await.unwrap().forget();
+        }
         tokio::time::sleep(script.head_delay).await;
         if write(&mut stream, script).await.is_none() {
             return;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::route::Route;
-use crate::observation::{Connection, Phase};
-use crate::probe::hooks::{Ends, Mark, What};
+use crate::observation::{Connection, Phase, TcpAttempt};
+use crate::probe::hooks::{ADDRESSES, Ends, Mark, What};
 use crate::stream::Input;
 
 /// What has become of the connection that this attempt asked for.
@@ -34,6 +34,7 @@ pub(super) struct Progress {
     open: Option<Phase>,
     /// Client hellos of the connection so far.
     hellos: u32,
+    tried: Vec<TcpAttempt>,
     acquired: bool,
     sent: bool,
     unresolved: bool,
@@ -48,6 +49,7 @@ impl Progress {
             follows: 0,
             open: None,
             hellos: 0,
+            tried: Vec::new(),
             acquired: false,
             sent: false,
             unresolved: false,
@@ -108,6 +110,7 @@ impl Progress {
             self.follows = connect;
             self.own = Own::Running;
             self.hellos = 0;
+            self.tried.clear();
             if !self.route.resolves {
                 self.enter(at, Phase::Connect, tell);
             }
@@ -139,12 +142,27 @@ impl Progress {
                 self.enter(at, Phase::Connect, tell);
             }
             What::Unresolved => self.unresolved = true,
-            What::Dialled(_) if self.open == Some(Phase::Connect) => {
-                self.leave(at, tell);
-                if self.route.tunnel {
-                    self.enter(at, Phase::Tunnel, tell);
+            What::Dialling(address) => {
+                if self.tried.len() < ADDRESSES {
+                    self.tried.push(TcpAttempt {
+                        address: address.to_string(),
+                        start: at,
+                        end: None,
+                        connected: false,
+                    });
+                    self.tell_tried(at, tell);
                 }
             }
+            What::Dialled(address) => {
+                if self.open == Some(Phase::Connect) {
+                    self.leave(at, tell);
+                    if self.route.tunnel {
+                        self.enter(at, Phase::Tunnel, tell);
+                    }
+                }
+                self.dialled(at, address, true, tell);
+            }
+            What::DialFailed(address) => self.dialled(at, address, false, tell),
             What::Hello => self.hello(at, tell),
             What::Certificate(accepted) => self.refused_certificate = !accepted,
             What::Connected(ends) => {
@@ -158,12 +176,9 @@ impl Progress {
             }
             // The phase stays open: the connection was lost in it.
             What::Failed | What::Dropped => self.own = Own::Failed,
-            // A second lookup or address within a stretch that has begun.
+            // A second lookup (of the proxy's name) within a stretch that has begun.
             What::Resolving(_)
             | What::Resolved(_)
-            | What::Dialling(_)
-            | What::Dialled(_)
-            | What::DialFailed(_)
             | What::Connecting
             | What::Sending
             | What::Sent => {}
@@ -177,6 +192,30 @@ impl Progress {
             Own::Done(ends) => addresses.is_some() && ends.addresses != addresses,
             Own::None | Own::Running | Own::Failed => self.route.pooled,
         }
+    }
+
+    fn dialled(
+        &mut self,
+        at: Duration,
+        address: SocketAddr,
+        connected: bool,
+        tell: &mut impl FnMut(Duration, Input<'_>),
+    ) {
+        let address = address.to_string();
+        let open = |tried: &&mut TcpAttempt| tried.end.is_none() && tried.address == address;
+        if let Some(tried) = self.tried.iter_mut().find(open) {
+            tried.end = Some(at);
+            tried.connected = connected;
+            self.tell_tried(at, tell);
+        }
+    }
+
+    fn tell_tried(&self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
+        let connection = Connection {
+            tried: self.tried.clone(),
+            ..Connection::default()
+        };
+        tell(at, Input::Connected(connection));
     }
 
     fn hello(&mut self, at: Duration, tell: &mut impl FnMut(Duration, Input<'_>)) {
@@ -269,7 +308,7 @@ mod tests {
 
     /// What an exchange is told, in short.
     fn said(progress: &mut Progress, marks: impl IntoIterator<Item = (u64, u32, What)>) -> String {
-        let mut said = Vec::new();
+        let mut said: Vec<String> = Vec::new();
         for (us, connect, what) in marks {
             let mark = Mark {
                 at: at(us),
@@ -278,19 +317,15 @@ mod tests {
             };
             progress.take(mark, &mut |at, input| {
                 let at = at.as_micros();
-                said.push(if let Input::Enter(phase) = input {
-                    format!("{at}+{phase}")
+                if let Input::Enter(phase) = input {
+                    said.push(format!("{at}+{phase}"));
                 } else if let Input::Leave(phase) = input {
-                    format!("{at}-{phase}")
-                } else if let Input::Connected(Connection {
-                    reused: Some(reused),
-                    ..
-                }) = input
-                {
-                    format!("{at} reused={reused}")
+                    said.push(format!("{at}-{phase}"));
+                } else if let Input::Connected(facts) = input {
+                    said.extend(facts.reused.map(|reused| format!("{at} reused={reused}")));
                 } else {
-                    format!("{input:?}").chars().take(9).collect()
-                });
+                    panic!("{input:?}");
+                }
             });
         }
         said.join(" ")
@@ -316,7 +351,7 @@ mod tests {
         );
         assert_eq!(
             told,
-            "2+dns Connected Connected 5-dns 5+connect 8-connect 9+tls 13-tls 13 reused=false \
+            "2+dns 5-dns 5+connect 8-connect 9+tls 13-tls 13 reused=false \
              14+send 15-send"
         );
         assert!(progress.acquired() && progress.sent() && progress.open().is_none());
@@ -434,6 +469,46 @@ mod tests {
         assert_eq!(
             told,
             "1+connect 2-connect 2+connect 4-connect 4 reused=false"
+        );
+    }
+
+    #[test]
+    fn each_address_that_is_tried_is_told_of_as_soon_as_it_is() {
+        let other = SocketAddr::from(([127, 0, 0, 2], 443));
+        let mut progress = Progress::new(DIRECT);
+        let mut told = Vec::new();
+        for (us, what) in [
+            (1, What::Connecting),
+            (2, What::Dialling(other)),
+            (5, What::DialFailed(other)),
+            (6, What::Dialling(peer())),
+            (7, What::Dialled(peer())),
+        ] {
+            let mark = Mark {
+                at: at(us),
+                connect: 1,
+                what,
+            };
+            progress.take(mark, &mut |_, input| {
+                if let Input::Connected(facts) = input {
+                    told.push(facts.tried);
+                }
+            });
+        }
+        let attempt = |address: SocketAddr, start, end: Option<u64>, connected| TcpAttempt {
+            address: address.to_string(),
+            start: at(start),
+            end: end.map(at),
+            connected,
+        };
+        assert_eq!(told.len(), 4);
+        assert_eq!(told[0], [attempt(other, 2, None, false)]);
+        assert_eq!(
+            told[3],
+            [
+                attempt(other, 2, Some(5), false),
+                attempt(peer(), 6, Some(7), true)
+            ]
         );
     }
 
