@@ -12,12 +12,15 @@ use crate::verdict::{Decision, Inconclusive, Overall, Summary, Verdict};
 pub const SCHEMA: u32 = 1;
 
 /// All cells and what they come to.
-pub fn render(cells: &[(Evidence, Summary)], overall: Overall) -> Value {
-    json!({
-        "schema": SCHEMA,
-        "overall": overall,
-        "cells": cells.iter().map(|(evidence, summary)| cell(evidence, summary)).collect::<Vec<_>>(),
-    })
+pub fn render<'a>(
+    cells: impl IntoIterator<Item = (&'a Evidence, &'a Summary)>,
+    overall: Overall,
+) -> Value {
+    let cells: Vec<Value> = cells
+        .into_iter()
+        .map(|(evidence, summary)| cell(evidence, summary))
+        .collect();
+    json!({ "schema": SCHEMA, "overall": overall, "cells": cells })
 }
 
 fn cell(evidence: &Evidence, summary: &Summary) -> Value {

@@ -151,9 +151,9 @@ impl Summary {
 }
 
 /// What the verdicts of all cells come to; without a cell, nothing was measured.
-pub fn overall(summaries: &[Summary]) -> Overall {
+pub fn overall<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> Overall {
     summaries
-        .iter()
+        .into_iter()
         .map(Summary::overall)
         .max()
         .unwrap_or(Overall::Nothing)
