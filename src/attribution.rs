@@ -1,10 +1,12 @@
 //! Whose fault: an ordered table of rules over observations, order is meaning.
 
+pub mod cell;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::named;
+use crate::observation::{Observation, Phase, named};
 
 named! {
     /// Who to look at.
@@ -23,5 +25,29 @@ named! {
         Network = "network",
         /// Our side: URL, model, key, TLS settings.
         Client = "client",
+    }
+}
+
+/// Who a failed attempt points at, in which phase, and by which rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blame {
+    /// Who.
+    pub party: Party,
+    /// Where.
+    pub phase: Phase,
+    /// Name of the rule.
+    pub rule: &'static str,
+}
+
+/// SHIM until the rule table is merged.
+pub fn blame(seen: &Observation) -> Blame {
+    Blame {
+        party: if seen.class().is_some() {
+            Party::RelayMiddleware
+        } else {
+            Party::None
+        },
+        phase: seen.last_phase,
+        rule: "shim",
     }
 }

@@ -13,6 +13,7 @@ pub mod observation;
 pub mod plan;
 #[cfg(feature = "probe")]
 pub mod probe;
+pub mod report;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;

@@ -5,6 +5,7 @@
 
 pub mod metric;
 pub mod shape;
+pub mod words;
 
 use std::time::Duration;
 
@@ -163,7 +164,7 @@ impl Op {
 
 /// Seconds as the nearest floating-point number, so that 1.123 s equals a bound written `1.123s`.
 pub(crate) fn seconds(at: Duration) -> f64 {
-    crate::stats::float(u64::try_from(at.as_micros()).unwrap_or(u64::MAX)) / 1e6
+    float(u64::try_from(at.as_micros()).unwrap_or(u64::MAX)) / 1e6
 }
 
 /// The shape of a whole stream; a stream that broke off is the worst in every respect.
@@ -186,6 +187,15 @@ fn shape_of(
 
 fn defined(value: Option<f64>) -> Reading {
     value.map_or(Reading::Undefined, Reading::Value)
+}
+
+/// Counts as floating point; exact below 2⁵³.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of one stream stay far below 2^53"
+)]
+const fn float(count: u64) -> f64 {
+    count as f64
 }
 
 fn offset(at: Option<Duration>) -> Reading {

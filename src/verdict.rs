@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
 use crate::observation::named;
-use crate::plan::OnInconclusive;
-use crate::spec::objective::Severity;
+use crate::plan::{Judging, OnInconclusive};
+use crate::spec::objective::{Objective, Severity};
 pub use judge::Judge;
 pub use summary::{Overall, Summary, overall};
 
@@ -61,8 +61,6 @@ pub struct Verdict {
     pub objective: String,
     /// Decision.
     pub decision: Decision,
-    /// What a miss does.
-    pub severity: Severity,
     /// Samples that counted.
     pub n: u64,
     /// Failures among them.
@@ -95,16 +93,29 @@ pub struct Verdict {
     pub note: Option<String>,
 }
 
-impl Verdict {
-    /// Whether it fails its test.
-    pub const fn fails(&self, on_inconclusive: OnInconclusive) -> bool {
-        match (self.severity, self.decision) {
-            (Severity::Warn, _) | (_, Decision::Pass) => false,
-            (Severity::Gate, Decision::Violated) => true,
-            (Severity::Gate, Decision::Inconclusive(_)) => {
-                matches!(on_inconclusive, OnInconclusive::Fail)
-            }
+/// What a verdict does to its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Nothing to say.
+    Ok,
+    /// The test passes, and a warning is printed.
+    Warning,
+    /// The test fails.
+    Failure,
+}
+
+/// What a verdict does to its test, as the spec has it.
+pub const fn effect(verdict: &Verdict, objective: &Objective, judging: &Judging) -> Effect {
+    match (
+        verdict.decision,
+        objective.severity,
+        judging.on_inconclusive,
+    ) {
+        (Decision::Pass, _, _) => Effect::Ok,
+        (_, Severity::Warn, _) | (Decision::Inconclusive(_), _, OnInconclusive::Warn) => {
+            Effect::Warning
         }
+        (Decision::Violated | Decision::Inconclusive(_), Severity::Gate, _) => Effect::Failure,
     }
 }
 

@@ -117,6 +117,11 @@ impl Metric {
         }
     }
 
+    /// Whether it looks at the whole sample, retries included, and not at the first attempt alone.
+    pub const fn is_of_whole_sample(self) -> bool {
+        matches!(self, Self::RetrySuccess | Self::SuccessIn4 | Self::Usable)
+    }
+
     /// Whether it needs a streamed answer.
     pub const fn needs_stream(self) -> bool {
         matches!(

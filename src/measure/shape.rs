@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use super::seconds;
+use super::{float, seconds};
 use crate::observation::Packets;
-use crate::stats::float;
 
 /// What a stream must have before its shape says anything.
 #[derive(Clone, Copy, Debug, PartialEq)]

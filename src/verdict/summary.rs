@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Verdict, judge};
+use super::{Decision, Effect, Verdict, effect, judge};
 use crate::evidence::{Close, CloseReason, Evidence};
 use crate::observation::named;
-use crate::plan::{Mode, OnInconclusive};
+use crate::plan::Judging;
 use crate::spec::objective::Objective;
 
 /// One cell, judged.
@@ -22,10 +22,8 @@ pub struct Summary {
     pub spec_source: String,
     /// Template of a trace's address.
     pub trace_url: Option<String>,
-    /// What a pass claims.
-    pub mode: Mode,
-    /// What inconclusive does.
-    pub on_inconclusive: OnInconclusive,
+    /// How it was judged.
+    pub judging: Judging,
     /// What is promised, in spec order.
     pub objectives: Vec<Objective>,
     /// What was decided, in the same order.
@@ -79,16 +77,20 @@ impl Overall {
 impl Summary {
     /// Judges the evidence of one cell and counts what is in it.
     pub fn of(evidence: &Evidence) -> Self {
+        Self::with(evidence, judge(evidence))
+    }
+
+    /// Counts what is in the evidence of one cell that is judged already.
+    pub fn with(evidence: &Evidence, verdicts: Vec<Verdict>) -> Self {
         let header = &evidence.header;
         let mut summary = Self {
             cell: header.cell.clone(),
             run_id: header.run_id.clone(),
             spec_source: header.spec_source.clone(),
             trace_url: header.otel.trace_url.clone(),
-            mode: header.judge.mode,
-            on_inconclusive: header.judge.on_inconclusive,
+            judging: header.judge.clone(),
             objectives: header.objectives.clone(),
-            verdicts: judge(evidence),
+            verdicts,
             planned: header.sampling.max_samples,
             samples: 0,
             uncounted: 0,
@@ -133,10 +135,13 @@ impl Summary {
         if failed || self.samples == 0 {
             return Overall::Nothing;
         }
-        self.verdicts
+        self.objectives
             .iter()
-            .filter(|verdict| verdict.fails(self.on_inconclusive))
-            .map(|verdict| match verdict.decision {
+            .zip(&self.verdicts)
+            .filter(|(objective, verdict)| {
+                effect(verdict, objective, &self.judging) == Effect::Failure
+            })
+            .map(|(_, verdict)| match verdict.decision {
                 Decision::Violated => Overall::Violated,
                 Decision::Pass | Decision::Inconclusive(_) => Overall::Inconclusive,
             })
@@ -146,9 +151,9 @@ impl Summary {
 }
 
 /// What the verdicts of all cells come to; without a cell, nothing was measured.
-pub fn overall(summaries: &[Summary]) -> Overall {
+pub fn overall<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> Overall {
     summaries
-        .iter()
+        .into_iter()
         .map(Summary::overall)
         .max()
         .unwrap_or(Overall::Nothing)

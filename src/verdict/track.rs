@@ -288,7 +288,6 @@ impl Track {
         Verdict {
             objective: self.objective.text.clone(),
             decision,
-            severity: self.objective.severity,
             n: tally.n(),
             failures: tally.failures(),
             undefined: self.undefined,

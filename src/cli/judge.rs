@@ -1,0 +1,132 @@
+//! `relayproof judge FILE…`: the verdicts of evidence files, made again offline.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Exit, Format, colour, complain};
+use crate::evidence::{self, Evidence};
+use crate::report::{json, terminal};
+use crate::verdict::{Overall, Summary, overall};
+
+/// Ending of evidence files; in a folder, other files are left alone.
+const EVIDENCE: &str = ".jsonl";
+/// Ending of the spans that lie beside them.
+const SPANS: &str = ".otlp.jsonl";
+
+/// Judges evidence files, or all those in a folder, and prints what they say.
+///
+/// A file that cannot be read is our user's mistake; the other files are judged all the same.
+///
+/// # Errors
+/// When the results cannot be printed.
+pub fn judge(files: &[PathBuf], format: Format, out: &mut impl Write) -> io::Result<Exit> {
+    let (judged, mistakes) = read_all(files);
+    for mistake in &mistakes {
+        complain(&format!("error: {mistake}"));
+    }
+    let exit = print(&judged, format, colour(), out)?;
+    Ok(if mistakes.is_empty() { exit } else { Exit::Usage })
+}
+
+/// One evidence file, judged.
+struct Judged {
+    path: PathBuf,
+    evidence: Evidence,
+    summary: Summary,
+}
+
+fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
+    let (mut judged, mut mistakes) = (Vec::new(), Vec::new());
+    for file in files {
+        let paths = match evidence_files(file) {
+            Ok(paths) => paths,
+            Err(error) => {
+                mistakes.push(format!("cannot read {}: {error}", file.display()));
+                continue;
+            }
+        };
+        if paths.is_empty() {
+            mistakes.push(format!("{}: no evidence (*{EVIDENCE}) in it", file.display()));
+        }
+        for path in paths {
+            match evidence::read(&path) {
+                Ok(evidence) => {
+                    let summary = Summary::of(&evidence);
+                    judged.push(Judged {
+                        path,
+                        evidence,
+                        summary,
+                    });
+                }
+                Err(error) => mistakes.push(with_causes(&error)),
+            }
+        }
+    }
+    (judged, mistakes)
+}
+
+/// The file itself, or the evidence files of a folder by name.
+fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let file = entry.path();
+        if name.ends_with(EVIDENCE) && !name.ends_with(SPANS) && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
+fn print(
+    judged: &[Judged],
+    format: Format,
+    colour: bool,
+    out: &mut impl Write,
+) -> io::Result<Exit> {
+    let summaries = || judged.iter().map(|one| &one.summary);
+    let all = overall(summaries());
+    match format {
+        Format::Json => {
+            let cells = judged.iter().map(|one| (&one.evidence, &one.summary));
+            serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
+            writeln!(out)?;
+        }
+        Format::Text => {
+            for one in judged {
+                write!(out, "{}", terminal::table(&one.summary, colour))?;
+            }
+            for one in judged {
+                let path = one.path.display().to_string();
+                let verdicts = &one.summary.verdicts;
+                let blocks = terminal::failures(&one.evidence, verdicts, &path, None, colour);
+                if !blocks.is_empty() {
+                    write!(out, "\n{}\n{blocks}", one.summary.cell)?;
+                }
+            }
+        }
+    }
+    Ok(match all {
+        Overall::Pass => Exit::Pass,
+        Overall::Violated => Exit::Violated,
+        Overall::Inconclusive => Exit::Inconclusive,
+        Overall::Nothing => Exit::NotMeasured,
+    })
+}

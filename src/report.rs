@@ -1,0 +1,4 @@
+//! What people and programs read: pure text from summaries. Computes no statistics.
+
+pub mod json;
+pub mod terminal;

@@ -1,0 +1,91 @@
+//! For programs: one JSON document, schema-versioned. Members are added, never renamed, within a
+//! version.
+
+use serde_json::{Value, json};
+
+use crate::attribution::cell::{Explanation, explain};
+use crate::evidence::Evidence;
+use crate::spec::objective::Objective;
+use crate::verdict::{Decision, Inconclusive, Overall, Summary, Verdict};
+
+/// Version of the document.
+pub const SCHEMA: u32 = 1;
+
+/// All cells and what they come to.
+pub fn render<'a>(
+    cells: impl IntoIterator<Item = (&'a Evidence, &'a Summary)>,
+    overall: Overall,
+) -> Value {
+    let cells: Vec<Value> = cells
+        .into_iter()
+        .map(|(evidence, summary)| cell(evidence, summary))
+        .collect();
+    json!({ "schema": SCHEMA, "overall": overall, "cells": cells })
+}
+
+fn cell(evidence: &Evidence, summary: &Summary) -> Value {
+    let verdicts: Vec<Value> = summary
+        .objectives
+        .iter()
+        .zip(&summary.verdicts)
+        .map(|(objective, verdict)| {
+            let explanation = explain(evidence, objective, verdict);
+            one(objective, verdict, explanation.as_ref())
+        })
+        .collect();
+    json!({
+        "cell": summary.cell,
+        "run_id": summary.run_id,
+        "spec": summary.spec_source,
+        "overall": summary.overall(),
+        "planned": summary.planned,
+        "samples": summary.samples,
+        "uncounted": summary.uncounted,
+        "attempts": summary.attempts,
+        "outcomes": summary.outcomes,
+        "first_unix_ns": summary.first_unix_ns,
+        "last_unix_ns": summary.last_unix_ns,
+        "closed": summary.close.as_ref().map(|close| close.reason),
+        "self_check": summary.close.as_ref().map(|close| &close.self_check),
+        "torn": summary.torn,
+        "verdicts": verdicts,
+    })
+}
+
+fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanation>) -> Value {
+    let (decision, reason): (_, Option<Inconclusive>) = match verdict.decision {
+        Decision::Pass => ("pass", None),
+        Decision::Violated => ("violated", None),
+        Decision::Inconclusive(reason) => ("inconclusive", Some(reason)),
+    };
+    json!({
+        "objective": verdict.objective,
+        "metric": objective.metric,
+        "severity": objective.severity,
+        "decision": decision,
+        "reason": reason,
+        "note": verdict.note,
+        "n": verdict.n,
+        "failures": verdict.failures,
+        "undefined": verdict.undefined,
+        "ineligible": verdict.ineligible,
+        "missing": verdict.missing,
+        "required": verdict.required,
+        "lower": verdict.lower,
+        "upper": verdict.upper,
+        "observed": verdict.observed,
+        "censored": verdict.censored,
+        "further_clean": verdict.further_clean,
+        "rule": verdict.rule,
+        "failing": verdict.failing,
+        "look_at": explanation.map(|explanation| json!({
+            "party": explanation.party,
+            "phase": explanation.phase,
+            "alike": explanation.alike,
+            "of": explanation.of,
+            "samples": explanation.samples,
+            "trace_id": explanation.trace_id,
+            "words": explanation.words,
+        })),
+    })
+}
