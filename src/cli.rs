@@ -7,6 +7,7 @@ mod demo;
 pub mod judge;
 pub mod plan;
 mod probe;
+mod progress;
 mod run;
 pub mod simulate;
 
@@ -139,4 +140,16 @@ pub(crate) fn colour() -> bool {
 #[expect(clippy::print_stderr, reason = "errors of the command belong on stderr")]
 pub(crate) fn complain(line: &str) {
     eprintln!("{line}");
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
 }

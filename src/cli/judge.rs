@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Exit, Format, colour, complain};
+use super::{Exit, Format, colour, complain, with_causes};
 use crate::evidence::{self, Evidence};
 use crate::report::{json, terminal};
+use crate::run::CellOutcome;
 use crate::verdict::{Overall, Summary, overall};
 
 /// Ending of evidence files; in a folder, other files are left alone.
@@ -20,7 +21,7 @@ const SPANS: &str = ".otlp.jsonl";
 ///
 /// # Errors
 /// When the results cannot be printed.
-pub fn judge(files: &[PathBuf], format: Format, out: &mut impl Write) -> io::Result<Exit> {
+pub fn judge(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Result<Exit> {
     let (judged, mistakes) = read_all(files);
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));
@@ -30,10 +31,21 @@ pub fn judge(files: &[PathBuf], format: Format, out: &mut impl Write) -> io::Res
 }
 
 /// One evidence file, judged.
-struct Judged {
+pub(super) struct Judged {
     path: PathBuf,
     evidence: Evidence,
     summary: Summary,
+}
+
+impl Judged {
+    /// A cell that was just sampled.
+    pub(super) fn new(outcome: &CellOutcome) -> Self {
+        Self {
+            path: outcome.path.clone(),
+            evidence: outcome.evidence.clone(),
+            summary: Summary::of(&outcome.evidence),
+        }
+    }
 }
 
 fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
@@ -85,21 +97,15 @@ fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
-}
-
-fn print(
+/// Prints judged cells and gives the exit code they come to.
+///
+/// # Errors
+/// When they cannot be printed.
+pub(super) fn print(
     judged: &[Judged],
     format: Format,
     colour: bool,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<Exit> {
     let summaries = || judged.iter().map(|one| &one.summary);
     let all = overall(summaries());

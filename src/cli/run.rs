@@ -6,13 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Exit, Format, colour, complain, progress};
-use crate::plan;
-use crate::report::terminal;
+use super::judge::{self, Judged};
+use super::{Exit, Format, colour, complain, progress, with_causes};
 use crate::run::{CellError, CellOutcome, Planned, fresh_run_id};
 use crate::session::Session;
-use crate::spec;
-use crate::verdict::{Overall, Summary};
 
 /// How long telemetry may take at the end.
 const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
@@ -62,7 +59,7 @@ pub(super) fn sample(
     let session = match Session::start(dir, run_id, on_sample) {
         Ok(session) => session,
         Err(error) => {
-            complain(&format!("error: {}", chain(&error)));
+            complain(&format!("error: {}", with_causes(&error)));
             return Ok(Exit::NotMeasured);
         }
     };
@@ -70,63 +67,29 @@ pub(super) fn sample(
     if let Some(bar) = bar {
         bar.clear();
     }
-    let mut worst = Exit::Pass;
-    let mut outcomes = Vec::new();
+    let (mut judged, mut failed_to_measure) = (Vec::new(), false);
     for (name, result) in settled {
         match result {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(Skipped::Ignored(why)) => {
-                complain(&format!("ignored: {name}: {why}"));
-                continue;
-            }
+            Ok(outcome) => judged.push(Judged::new(&outcome)),
+            Err(Skipped::Ignored(why)) => complain(&format!("ignored: {name}: {why}")),
             Err(Skipped::Failed(error)) => {
-                complain(&format!("error: {name}: {}", chain(&*error)));
-                worst = Exit::NotMeasured;
+                complain(&format!("error: {name}: {}", with_causes(&*error)));
+                failed_to_measure = true;
             }
         }
     }
-    if outcomes.is_empty() {
+    if judged.is_empty() {
         complain("error: nothing was measured");
-        worst = Exit::NotMeasured;
     }
-    let summaries: Vec<Summary> = outcomes
-        .iter()
-        .map(|outcome| Summary::of(&outcome.evidence))
-        .collect();
-    print(&session, &outcomes, &summaries, format, out)?;
-    let overall = crate::verdict::overall(&summaries);
-    let failed = overall != Overall::Pass;
-    let exported = session.close(TELEMETRY_BUDGET, failed);
+    let exit = judge::print(&judged, format, colour(), out)?;
+    let exported = session.close(TELEMETRY_BUDGET, exit != Exit::Pass);
     for warning in &exported.warnings {
         complain(&format!("warning: {warning}"));
     }
     if format == Format::Text {
-        writeln!(out, "{exported}, in {}", session.folder().path().display())?;
+        writeln!(out, "\n{exported}, in {}", session.folder().path().display())?;
     }
-    Ok(worst.max_by_precedence(Exit::of(overall, outcomes.is_empty())))
-}
-
-fn print(
-    session: &Session,
-    outcomes: &[Arc<CellOutcome>],
-    summaries: &[Summary],
-    format: Format,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let _ = session;
-    match format {
-        Format::Json => super::judge::json(summaries, out),
-        Format::Text => {
-            for (outcome, summary) in outcomes.iter().zip(summaries) {
-                write!(
-                    out,
-                    "{}",
-                    terminal::cell(&outcome.evidence, summary, colour())
-                )?;
-            }
-            Ok(())
-        }
-    }
+    Ok(if failed_to_measure { Exit::NotMeasured } else { exit })
 }
 
 enum Skipped {
@@ -176,16 +139,4 @@ pub(super) fn load(files: &[PathBuf], profile: Option<&str>) -> Result<Vec<Plann
         }
     }
     if mistakes.is_empty() { Ok(plans) } else { Err(mistakes) }
-}
-
-/// An error with its causes, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
