@@ -9,7 +9,9 @@ mod outbox;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -37,8 +39,8 @@ const MAX_SPANS: usize = 8192;
 /// Log records that may wait for the network.
 const MAX_LOGS: usize = 1024;
 
-/// Time beyond the budget after which a thread that hangs in the file system is left behind.
-const GRACE: Duration = Duration::from_millis(500);
+/// Longest wait for the thread's end, after which one that hangs in the file system is left behind.
+const PATIENCE: Duration = Duration::from_millis(5_500);
 
 /// When everything must be out, once that is known.
 type Deadline = watch::Receiver<Option<Instant>>;
@@ -60,8 +62,8 @@ pub(super) enum Work {
     Spans(Vec<SpanData>),
     /// Export a log record.
     Log(Box<(SdkLogRecord, InstrumentationScope)>),
-    /// Get everything out within the budget and end.
-    Finish(Duration),
+    /// Write what is waiting, send until this moment, and end.
+    Finish(Instant),
 }
 
 /// What became of the items of one kind.
@@ -154,7 +156,7 @@ impl Inlet {
 
     /// Asks the thread to end at once, where nobody waits for it.
     pub(super) fn abandon(&self) {
-        if self.queue.try_send(Work::Finish(Duration::ZERO)).is_ok() {
+        if self.queue.try_send(Work::Finish(Instant::now())).is_ok() {
             self.wake.notify_one();
         }
     }
@@ -212,11 +214,13 @@ impl Exporter {
         }
     }
 
-    /// Gets everything out within the budget; what is not out by then is counted as lost.
+    /// Writes everything, sends until the budget is used up, and counts the rest as lost.
     pub(super) fn finish(&self, budget: Duration) {
-        self.inlet.send(Work::Finish(budget));
-        // A timeout and a thread that is gone look alike from here: the counts tell.
-        lock(&self.ended).recv_timeout(budget + GRACE).ok();
+        self.inlet.send(Work::Finish(Instant::now() + budget));
+        if let Err(RecvTimeoutError::Timeout) = lock(&self.ended).recv_timeout(PATIENCE) {
+            self.ledger
+                .warn("telemetry hangs; its account is not complete".to_owned());
+        }
     }
 }
 
@@ -299,7 +303,7 @@ impl Thread {
         logs: &Outbox<(SdkLogRecord, InstrumentationScope)>,
         close: &watch::Sender<Option<Instant>>,
     ) {
-        let budget = loop {
+        let end = loop {
             let drawn = match self.work.try_recv() {
                 Ok(Work::Sample {
                     cell,
@@ -314,12 +318,12 @@ impl Thread {
                     }
                     continue;
                 }
-                Ok(Work::Finish(budget)) => break budget,
+                Ok(Work::Finish(end)) => break end,
                 Err(TryRecvError::Empty) => {
                     self.wake.notified().await;
                     continue;
                 }
-                Err(TryRecvError::Disconnected) => break Duration::ZERO,
+                Err(TryRecvError::Disconnected) => break Instant::now(),
             };
             Tally::add(&self.ledger.spans.made, drawn.len());
             if span_network {
@@ -329,7 +333,7 @@ impl Thread {
             // The senders share this thread.
             tokio::task::yield_now().await;
         };
-        close.send_replace(Some(Instant::now() + budget));
+        close.send_replace(Some(end));
     }
 
     fn write(&mut self, spans: Vec<SpanData>) {

@@ -27,6 +27,7 @@ use super::spans::{
 };
 use crate::evidence::{Header, Sample};
 use crate::observation::named;
+use crate::spec::objective::Severity;
 use crate::verdict::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -137,12 +138,13 @@ impl Stage {
     }
 
     /// Makes a span and starts it, under an id of our choice where one is given.
-    fn make(&self, id: Option<SpanId>, make: impl FnOnce() -> Span) -> (Span, SpanContext) {
+    fn make(&self, id: Option<SpanId>, make: impl FnOnce() -> Span) -> (Live, SpanContext) {
         let _making = lock(&self.making);
         *lock(&self.ids.next) = id;
         let span = dispatcher::with_default(&self.dispatch, make);
         let context = span.context().span().span_context().clone();
-        (span, context)
+        let dispatch = self.dispatch.clone();
+        (Live { span, dispatch }, context)
     }
 
     /// Starts the span of one spec's run.
@@ -171,6 +173,32 @@ impl Stage {
             span,
             context,
         }
+    }
+}
+
+/// A span with the subscriber it lives in.
+///
+/// When a span closes, the registry gives up its hold on the parent through whichever subscriber
+/// is the thread's default at that moment; any other than ours would leave the parent open for
+/// good.
+#[derive(Clone)]
+struct Live {
+    span: Span,
+    dispatch: Dispatch,
+}
+
+impl std::ops::Deref for Live {
+    type Target = Span;
+
+    fn deref(&self) -> &Span {
+        &self.span
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let span = std::mem::replace(&mut self.span, Span::none());
+        dispatcher::with_default(&self.dispatch, || drop(span));
     }
 }
 
@@ -210,7 +238,7 @@ named! {
 /// The live span of one spec's run; ends when dropped.
 pub struct Suite {
     stage: Stage,
-    span: Span,
+    span: Live,
     context: SpanContext,
 }
 
@@ -227,7 +255,7 @@ impl Suite {
         let id = span_id(trace, &format!("case/{}", header.cell_id));
         let (span, _) = self.stage.make(
             Some(id),
-            || info_span!(target: "relayproof", parent: &self.span, "relay.case"),
+            || info_span!(target: "relayproof", parent: &*self.span, "relay.case"),
         );
         for attribute in cell.common() {
             span.set_attribute(attribute.key.clone(), attribute.value.clone());
@@ -267,7 +295,7 @@ pub struct Case {
     inlet: Inlet,
     cell: Arc<CellSpans>,
     context: SpanContext,
-    span: Span,
+    span: Live,
     counts: Arc<[AtomicU64; 3]>,
     failing: Arc<Mutex<Vec<SpanContext>>>,
 }
@@ -322,7 +350,7 @@ impl Case {
             self.span
                 .set_attribute(name, as_i64(count.load(Ordering::Relaxed)));
         }
-        let gating = |verdict: &&Verdict| self.cell.gates(&verdict.objective);
+        let gating = |verdict: &&Verdict| verdict.severity == Severity::Gate;
         let mut result = ("pass", Status::Ok);
         for verdict in verdicts.iter().filter(gating) {
             match verdict.decision {

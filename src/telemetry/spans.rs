@@ -24,6 +24,8 @@ pub use draft::{span_id, trace_id};
 use super::semconv::{self, span};
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
+use crate::measure::metric::Metric;
+use crate::measure::{Outcome, Reading};
 use crate::observation::{Observation, named};
 use crate::spec::objective::{Objective, Severity, Statistic};
 use crate::verdict::{Decision, Verdict};
@@ -56,6 +58,44 @@ pub struct SampleFacts {
     pub jitter: Option<f64>,
     /// Longest silence after the first token in seconds, where defined.
     pub max_gap: Option<f64>,
+}
+
+impl SampleFacts {
+    /// What the cell's gating objectives say of a sample.
+    ///
+    /// The last attempt tells whether there was a whole answer in the end; a first attempt that
+    /// failed before it is a miss of the objectives that look at first attempts.
+    pub fn of(header: &Header, sample: &Sample) -> Self {
+        let value = |metric: Metric| match metric.reading(sample, &header.judge) {
+            Reading::Value(value) => Some(value),
+            Reading::Worst | Reading::Undefined | Reading::Ineligible => None,
+        };
+        let counts = sample.counts();
+        let violations: Vec<_> = header
+            .objectives
+            .iter()
+            .filter(|objective| objective.severity == Severity::Gate)
+            .filter(|objective| counts && objective.outcome(sample, &header.judge) == Outcome::Bad)
+            .map(|objective| objective.text.clone())
+            .collect();
+        let whole = sample
+            .attempts
+            .last()
+            .is_some_and(|last| last.observation.class().is_none());
+        let outcome = match (counts, whole, violations.is_empty()) {
+            (false, _, _) => SampleOutcome::Excluded,
+            (true, false, _) => SampleOutcome::Error,
+            (true, true, false) => SampleOutcome::Slow,
+            (true, true, true) => SampleOutcome::Good,
+        };
+        Self {
+            outcome,
+            violations,
+            tps: value(Metric::Tps),
+            jitter: value(Metric::Jitter),
+            max_gap: value(Metric::MaxGap),
+        }
+    }
 }
 
 /// Seconds as a number; exact enough that whole microseconds come back by rounding.
@@ -111,14 +151,6 @@ impl CellSpans {
     /// Attributes that name the cell.
     pub fn common(&self) -> &[KeyValue] {
         &self.common
-    }
-
-    /// Whether a miss of this objective fails its test.
-    pub fn gates(&self, objective: &str) -> bool {
-        self.objectives
-            .iter()
-            .find(|known| known.text == objective)
-            .is_none_or(|known| known.severity == Severity::Gate)
     }
 
     /// The spans of one sample: `relay.sample`, `chat {model}`, and for each attempt `POST` with
