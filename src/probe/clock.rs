@@ -48,6 +48,11 @@ impl Clock {
         self.start + at
     }
 
+    /// How long after `due` this clock was started; zero if before.
+    pub fn lag_behind(&self, due: Instant) -> Duration {
+        at_us(self.start.saturating_duration_since(due))
+    }
+
     /// Wall clock at the start, nanoseconds since the epoch.
     pub fn unix_ns(&self) -> u64 {
         u64::try_from(self.unix.as_nanos()).unwrap_or(u64::MAX)

@@ -76,8 +76,7 @@ impl RawTransport {
                  use `transport: reqwest` with a proxy, or `proxy: none`",
             ));
         }
-        let mut config = tls::client_config(&dial.extra_ca_pem)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = super::tls::client_config(HttpVersion::Http1, &dial.extra_ca_pem)?;
         Ok(Self {
             tls: TlsConnector::from(Arc::new(config)),
         })

@@ -1,0 +1,131 @@
+//! One call to the relay: attempts, the waits between them, and the sample they make.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Attempts;
+use super::cancel::Cancel;
+use super::clock::Clock;
+use super::endpoint::Endpoint;
+use super::transport::Request;
+use super::{retry, trace};
+use crate::evidence::{Attempt, Sample};
+use crate::observation::Ending;
+use crate::plan::{Cell, Retry, Slot};
+use crate::stream::{Asked, Exchange, Timeouts};
+
+/// A call, written out to the last byte, waiting for its moment.
+#[derive(Clone, Debug)]
+pub struct Call {
+    slot: Slot,
+    trace_id: String,
+    request: Request,
+    asked: Asked,
+    timeouts: Timeouts,
+    retry: Retry,
+}
+
+impl Call {
+    /// Writes the request of one slot.
+    ///
+    /// `propagate` sends the trace context along.
+    pub fn new(
+        cell: &Cell,
+        slot: Slot,
+        endpoint: &Endpoint,
+        run_id: &str,
+        propagate: bool,
+    ) -> Self {
+        let prompt = cell.prompt(&slot);
+        let body = Bytes::from(cell.relay.protocol.body(&prompt));
+        let trace_id = trace::trace_id(run_id, &slot.id);
+        let traceparent = propagate.then(|| trace::traceparent(&trace_id));
+        Self {
+            trace_id,
+            asked: Asked {
+                protocol: cell.relay.protocol,
+                stream: prompt.stream,
+                model: prompt.model,
+                max_tokens: cell.max_tokens(),
+                usage: prompt.usage,
+                seal: cell.seal(&slot),
+                request_bytes: body.len() as u64,
+                expect: cell.workload.expect.clone(),
+                keep_text: false,
+            },
+            request: Request {
+                url: endpoint.url().clone(),
+                headers: endpoint.headers(traceparent.as_deref()),
+                body,
+            },
+            timeouts: cell.relay.timeouts,
+            retry: cell.relay.retry.clone(),
+            slot,
+        }
+    }
+
+    /// The same call, with the visible answer handed out in the observation.
+    #[must_use]
+    pub fn keep_text(mut self) -> Self {
+        self.asked.keep_text = true;
+        self
+    }
+}
+
+/// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].
+pub async fn call_once<T: Attempts>(attempts: &T, call: Call, mut cancel: Cancel) -> Sample {
+    make(attempts, call, None, &mut cancel).await.sample
+}
+
+/// A call that was made.
+pub(super) struct Made {
+    pub(super) sample: Sample,
+    /// Whether our side ended it before it was through.
+    pub(super) called_off: bool,
+}
+
+/// Makes a call; `due` is the moment for which it was planned.
+pub(super) async fn make<T: Attempts>(
+    attempts: &T,
+    call: Call,
+    due: Option<Instant>,
+    cancel: &mut Cancel,
+) -> Made {
+    let clock = Clock::start();
+    let mut sample = Sample {
+        id: call.slot.id,
+        index: call.slot.index,
+        warmup: call.slot.warmup,
+        trace_id: call.trace_id,
+        t0_unix_ns: clock.unix_ns(),
+        planned: call.slot.start,
+        lag: due.map_or(Duration::ZERO, |due| clock.lag_behind(due)),
+        attempts: Vec::with_capacity(1),
+    };
+    let (mut own, mut start, mut backoff) = (clock, Duration::ZERO, None);
+    loop {
+        let mut exchange = Exchange::new(call.asked.clone(), call.timeouts);
+        attempts
+            .attempt(&call.request, &mut exchange, &own, cancel)
+            .await;
+        let observation = exchange.finish();
+        let called_off = observation.ending == Ending::Cancelled;
+        let tried = u32::try_from(sample.attempts.len() + 1).unwrap_or(u32::MAX);
+        let wait = retry::next(&call.retry, tried, &observation, &sample.id);
+        sample.attempts.push(Attempt {
+            start,
+            backoff: backoff.take(),
+            observation,
+        });
+        let Some(wait) = wait else {
+            return Made { sample, called_off };
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Made { sample, called_off: true },
+            () = tokio::time::sleep(wait.length) => backoff = Some(wait),
+        }
+        (own, start) = clock.restart();
+    }
+}

@@ -1,0 +1,153 @@
+//! Starts calls at their planned moments, whatever became of the calls before (open loop).
+//!
+//! Waits by the runtime's timer, which is up to 2 ms late: the moment at which a call really starts
+//! is what is recorded and what all its times count from, so precision here would buy nothing and
+//! would cost a spinning core.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::Attempts;
+use super::call::{Call, make};
+use super::cancel::Cancel;
+use super::endpoint::Endpoint;
+use crate::evidence::Sample;
+use crate::plan::{Cell, Sampling, Slot};
+
+/// What became of a call.
+pub(super) enum Finished {
+    /// It is through.
+    Sample {
+        sample: Box<Sample>,
+        /// Whether it had to wait for another call to end before it could start.
+        held: bool,
+    },
+    /// Our side ended it.
+    CalledOff,
+}
+
+/// Everything that starting calls takes.
+pub(super) struct Pacing<T> {
+    pub(super) cell: Cell,
+    pub(super) sampling: Sampling,
+    pub(super) transport: Arc<T>,
+    pub(super) endpoint: Endpoint,
+    pub(super) run_id: String,
+    /// First index to start with.
+    pub(super) skip: u64,
+    /// Whether to send the trace context along.
+    pub(super) propagate: bool,
+    /// No more calls are to be started.
+    pub(super) stop: Cancel,
+    /// Open calls are to end.
+    pub(super) off: Cancel,
+    /// Where finished calls go.
+    pub(super) done: UnboundedSender<Finished>,
+}
+
+impl<T: Attempts> Pacing<T> {
+    /// Starts the warm-ups, waits for their end, then starts the counted calls; gives the number of
+    /// calls started.
+    pub(super) async fn run(mut self) -> u64 {
+        let open = self.sampling.concurrency.max(1);
+        let permits = Arc::new(Semaphore::new(usize::try_from(open).unwrap_or(1)));
+        let skip = self.skip;
+        let mut slots = self
+            .cell
+            .slots(&self.sampling)
+            .filter(move |slot| slot.warmup || slot.index >= skip)
+            .peekable();
+        let warmups: Vec<Slot> =
+            std::iter::from_fn(|| slots.next_if(|slot| slot.warmup)).collect();
+        let mut started = 0;
+        let mut base = Duration::ZERO;
+        if let Some(last) = warmups.last() {
+            base = last.start;
+            started += self.play(warmups.into_iter(), Duration::ZERO, &permits).await;
+            // All permits are back when all warm-ups are over.
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return started,
+                _ = permits.acquire_many(open) => {}
+            }
+        }
+        if let Some(first) = slots.peek().filter(|_| skip > 0) {
+            // A run that is taken up again does not wait for the part of the plan that is done.
+            base = first.start;
+        }
+        started += self.play(slots, base, &permits).await;
+        started
+    }
+
+    /// Starts each slot at its offset from `base`; ends early when told to stop.
+    async fn play(
+        &mut self,
+        slots: impl Iterator<Item = Slot>,
+        base: Duration,
+        permits: &Arc<Semaphore>,
+    ) -> u64 {
+        let epoch = Instant::now();
+        let mut started = 0;
+        for slot in slots {
+            let due = epoch + slot.start.saturating_sub(base);
+            let call = Call::new(
+                &self.cell,
+                slot,
+                &self.endpoint,
+                &self.run_id,
+                self.propagate,
+            );
+            let turn = async {
+                tokio::time::sleep_until(due).await;
+                turn(permits).await
+            };
+            let turn = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return started,
+                turn = turn => turn,
+            };
+            // The semaphore is never closed.
+            let Some((permit, held)) = turn else {
+                return started;
+            };
+            self.start(call, due, permit, held);
+            started += 1;
+        }
+        started
+    }
+
+    fn start(&self, call: Call, due: Instant, permit: OwnedSemaphorePermit, held: bool) {
+        let transport = Arc::clone(&self.transport);
+        let mut off = self.off.clone();
+        let done = self.done.clone();
+        tokio::spawn(async move {
+            let made = make(&*transport, call, Some(due.into_std()), &mut off).await;
+            drop(permit);
+            let finished = if made.called_off {
+                Finished::CalledOff
+            } else {
+                Finished::Sample {
+                    sample: Box::new(made.sample),
+                    held,
+                }
+            };
+            // Nobody listens any more when the run was dropped.
+            let _ = done.send(finished);
+        });
+    }
+}
+
+/// Waits until one more call may be open, and says whether it had to wait.
+async fn turn(permits: &Arc<Semaphore>) -> Option<(OwnedSemaphorePermit, bool)> {
+    match Arc::clone(permits).try_acquire_owned() {
+        Ok(permit) => Some((permit, false)),
+        Err(_) => {
+            let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+            Some((permit, true))
+        }
+    }
+}
