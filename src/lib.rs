@@ -5,15 +5,23 @@
 //! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
 
 pub mod attribution;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod dialect;
 pub mod evidence;
 pub mod expect;
+#[cfg(feature = "harness")]
+mod harness;
 pub mod measure;
 pub mod observation;
 pub mod plan;
 #[cfg(feature = "probe")]
 pub mod probe;
 pub mod report;
+#[cfg(feature = "harness")]
+pub mod run;
+#[cfg(feature = "harness")]
+pub mod session;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;
@@ -22,3 +30,6 @@ pub mod stream;
 #[cfg(feature = "otel")]
 pub mod telemetry;
 pub mod verdict;
+
+#[cfg(feature = "harness")]
+pub use harness::main;

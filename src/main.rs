@@ -1,3 +1,7 @@
-//! The command `relayproof`.
+//! The command `relayproof`; everything it does is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    relayproof::cli::main()
+}

@@ -10,6 +10,7 @@ use super::specs::{Loaded, test_name};
 use crate::report::terminal;
 use crate::run::{CellError, CellOutcome, Ignored, why_ignored};
 use crate::session::{Session as RunSession, StartError};
+use crate::verdict::Verdict;
 
 /// One test process: the specs and everything their cells share.
 pub(super) struct Session {
@@ -54,21 +55,27 @@ impl Session {
             .run
             .settle(planned, cell)
             .map_err(|error| Failed::from(not_measured(&error)))?;
-        let judging = &outcome.evidence.header.judge;
-        let stated = &outcome.evidence.header.objectives[objective];
-        let verdict = &outcome.verdicts[objective];
-        match verdict::effect(verdict, stated, judging) {
-            Effect::Ok | Effect::Warning => Ok(Completion::Completed),
-            Effect::Failure => Err(Failed::from(self.failure(&outcome, objective))),
+        let policy = outcome.evidence.header.judge.on_inconclusive;
+        let Some(verdict) = outcome.verdicts.get(objective) else {
+            // Evidence of this run that another version of the spec has written.
+            return Err(Failed::from(format!(
+                "ERROR  {} was written for other objectives; remove it and run again",
+                outcome.path.display()
+            )));
+        };
+        if verdict.fails(policy) {
+            Err(Failed::from(self.failure(&outcome, verdict)))
+        } else {
+            Ok(Completion::Completed)
         }
     }
 
-    fn failure(&self, outcome: &CellOutcome, objective: usize) -> String {
+    fn failure(&self, outcome: &CellOutcome, verdict: &Verdict) -> String {
         terminal::failure(
             &outcome.evidence,
-            &outcome.verdicts[objective],
+            verdict,
             &outcome.path.display().to_string(),
-            self.run.trace_url(),
+            None,
             self.settings.colour,
         )
     }
@@ -83,7 +90,14 @@ impl Session {
                 self.settings.colour,
             ));
         }
-        text.push_str(&self.run.close(budget, failed));
+        let exported = self.run.close(budget, failed);
+        for warning in &exported.warnings {
+            text.push_str(&format!("warning: {warning}\n"));
+        }
+        if !text.is_empty() {
+            let folder = self.run.folder().path().display();
+            text.push_str(&format!("{exported}, in {folder}\n"));
+        }
         text
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::plan::{Cell, Endpoint as Place, Simulate, TransportKind};
+use crate::plan::{Cell, Endpoint as Place, Simulate};
 use crate::probe::endpoint::{self, Endpoint, EndpointError};
 use crate::probe::key::{self, KeyError};
 use crate::probe::transport::{Dial, DialError, Transport};
@@ -79,7 +79,7 @@ impl Target {
             // A command may ask its user and a file may be a pipe: neither on the runtime's threads.
             Some(source) => {
                 let (source, base) = (source.clone(), base.to_owned());
-                let read = move || key::read(&source, &base, &|name| std::env::var(name).ok());
+                let read = move || key::read(&source, &base, &|name| env::var(name).ok());
                 let read = tokio::task::spawn_blocking(read).await;
                 Some(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
             }
@@ -128,11 +128,7 @@ impl Target {
             proxy,
             extra_ca_pem,
         };
-        let transport = match relay.transport {
-            TransportKind::Reqwest => Transport::reqwest(&dial),
-            TransportKind::Raw => Transport::raw(&dial),
-        };
-        let transport = transport.map_err(|source| TargetError::Dial {
+        let transport = Transport::new(relay.transport, &dial).map_err(|source| TargetError::Dial {
             relay: named(),
             source,
         })?;

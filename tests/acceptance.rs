@@ -1,0 +1,7 @@
+//! The specs of this repository as tests.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    relayproof::main("specs")
+}
