@@ -3,8 +3,14 @@
 //! Pure: touches no environment, clock or network. Names of keys and files are kept; their
 //! contents are read by whoever runs the plan.
 
+pub mod budget;
+mod resolve;
+mod schedule;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub use resolve::resolve;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -188,7 +194,9 @@ pub enum Endpoint {
 }
 
 /// One relay, resolved.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// `Debug` shows the names of its headers, not their values.
+#[derive(Clone, PartialEq)]
 pub struct Relay {
     /// Name.
     pub name: String,
@@ -253,7 +261,9 @@ named! {
 }
 
 /// Proxy setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// `Debug` shows no user and no password.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub enum Proxy {
     /// Straight to the relay.
     None,
@@ -264,7 +274,9 @@ pub enum Proxy {
 }
 
 /// Where a key comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` shows a command's program, not its arguments.
+#[derive(Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// An environment variable.
     Env(String),
@@ -345,6 +357,49 @@ pub struct PlannedFault {
     pub after_tokens: Option<u32>,
     /// `Retry-After` to send (`status`), whole seconds.
     pub retry_after_s: Option<u32>,
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay")
+            .field("name", &self.name)
+            .field("endpoint", &self.endpoint)
+            .field("protocol", &self.protocol)
+            .field("connection", &self.connection)
+            .field("transport", &self.transport)
+            .field("http", &self.http)
+            .field("proxy", &self.proxy)
+            .field("ca_file", &self.ca_file)
+            .field("timeouts", &self.timeouts)
+            .field("retry", &self.retry)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("api_key", &self.api_key)
+            .field("required", &self.required)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Env => f.write_str("Env"),
+            Self::Url(url) => f
+                .debug_tuple("Url")
+                .field(&resolve::without_user_info(url))
+                .finish(),
+        }
+    }
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Command(words) => f.debug_tuple("Command").field(&words.first()).finish(),
+        }
+    }
 }
 
 impl Default for Retry {

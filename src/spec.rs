@@ -22,8 +22,8 @@ mod workload;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub(crate) use error::did_you_mean;
 pub use error::{SpecError, SpecErrors};
+pub(crate) use error::{did_you_mean, listed};
 pub(crate) use parse::hex;
 pub(crate) use quantity::percent;
 pub(crate) use relay::RelaySpec;

@@ -137,7 +137,9 @@ impl SpecErrors {
         if self.further > 0 {
             shown.push(format!("… and {} further mistakes", self.further));
         }
-        shown.join("\n\n")
+        let mut text = shown.join("\n\n");
+        text.push('\n');
+        text
     }
 
     fn report<'a>(&'a self, error: &'a SpecError) -> Group<'a> {

@@ -358,6 +358,11 @@ impl<'n> Fields<'n> {
     ) -> Option<Item<'n>> {
         if !self.has(key) {
             self.asked.push(key);
+            // A misspelt key is one mistake, not a missing and an unknown one.
+            let misspelt = |entry: &Entry| did_you_mean(&entry.key, [key]).is_some();
+            if self.entries.iter().any(misspelt) {
+                return None;
+            }
             let title = if self.path.is_empty() {
                 format!("this spec has no `{key}`")
             } else {

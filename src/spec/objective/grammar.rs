@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Objective, Op, Severity, Statistic, WHOLE_PPM};
-use crate::measure::metric::Metric;
+use super::{Objective, Op, Severity, Statistic};
+use crate::measure::metric::{Direction, Metric, Unit};
 use crate::spec::error::{did_you_mean, listed};
 use crate::spec::quantity;
 
@@ -21,9 +21,12 @@ pub struct ObjectiveError {
     pub help: String,
 }
 
+/// One whole in parts per million.
+const WHOLE_PPM: u32 = 1_000_000;
+
 /// What kind of value a metric has, and so which objectives make sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+enum Kind {
     /// Seconds; small is good.
     Time,
     /// Tokens per second; large is good.
@@ -35,26 +38,12 @@ pub(crate) enum Kind {
 }
 
 /// The kind of a metric.
-pub(crate) const fn kind(metric: Metric) -> Kind {
-    match metric {
-        Metric::Dns
-        | Metric::Connect
-        | Metric::Tls
-        | Metric::Ttfb
-        | Metric::FirstEvent
-        | Metric::Ttft
-        | Metric::Total
-        | Metric::Jitter
-        | Metric::MaxGap => Kind::Time,
-        Metric::Tps => Kind::Speed,
-        Metric::HttpSuccess
-        | Metric::ParseSuccess
-        | Metric::RetrySuccess
-        | Metric::SuccessIn4
-        | Metric::Usable
-        | Metric::ModelMatch
-        | Metric::UsageMatch => Kind::Success,
-        Metric::Interruption => Kind::Failure,
+const fn kind(metric: Metric) -> Kind {
+    match (metric.unit(), metric.direction()) {
+        (Unit::Seconds, _) => Kind::Time,
+        (Unit::PerSecond, _) => Kind::Speed,
+        (Unit::YesNo, Direction::Higher) => Kind::Success,
+        (Unit::YesNo, Direction::Lower) => Kind::Failure,
     }
 }
 
@@ -263,7 +252,7 @@ fn statistic(parts: &Parts<'_>, metric: Metric, kind: Kind) -> Result<Statistic,
             format!("write `{metric}{quantile} {rest}`"),
         ));
     };
-    let ppm = super::ppm_of(percent / 100.0);
+    let ppm = ppm_of(percent);
     let half = WHOLE_PPM / 2;
     let mirrored = || {
         let percent = quantity::percent(WHOLE_PPM - ppm);
@@ -422,27 +411,27 @@ fn provable(parts: &Parts<'_>, objective: &Objective) -> Result<(), ObjectiveErr
     }
     let at = parts.number.1.start..parts.unit.1.end;
     let metric = objective.metric;
-    let (.., op, _) = kind(metric).example();
-    let (title, label, bound) = match objective.required_ppm() {
-        Some(WHOLE_PPM) => (
+    let kind = kind(metric);
+    let (.., op, _) = kind.example();
+    let all = if kind.is_small_good() { 0.0 } else { 1.0 };
+    let (title, label, bound) = if objective.bound == all {
+        (
             "this objective can never be shown to hold",
             "no number of samples proves something of all calls",
-            if kind(metric).is_small_good() {
+            if kind.is_small_good() {
                 "0.1%"
             } else {
                 "99.9%"
             },
-        ),
-        Some(0) => (
+        )
+    } else if objective.bound == 1.0 - all {
+        (
             "this objective promises nothing",
             "every relay meets it",
-            if kind(metric).is_small_good() {
-                "1%"
-            } else {
-                "99%"
-            },
-        ),
-        Some(_) | None => return Ok(()),
+            kind.example().2,
+        )
+    } else {
+        return Ok(());
     };
     Err(wrong(
         at,
@@ -450,6 +439,16 @@ fn provable(parts: &Parts<'_>, objective: &Objective) -> Result<(), ObjectiveErr
         label,
         format!("write `{metric} {op} {bound}`"),
     ))
+}
+
+/// A percentage in parts per million.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=1000000 before the cast"
+)]
+fn ppm_of(percent: f64) -> u32 {
+    (percent * 1e4).round().clamp(0.0, 1e6) as u32
 }
 
 impl Parts<'_> {

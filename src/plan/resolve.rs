@@ -1,0 +1,396 @@
+//! From a spec to a plan: every default a number, every promise within reach, every id fixed.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::budget::{self, Outlook};
+use super::{Cell, Endpoint, KeySource, Mode, Plan, Proxy, Relay, Sampling, Workload};
+use crate::spec::objective::Objective;
+use crate::spec::{
+    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, Written, did_you_mean,
+    hex, listed, percent,
+};
+
+/// Starts per second where a spec sets no rate: 120 a minute.
+const RATE: f64 = 2.0;
+/// Starts per second where every relay is embedded.
+const EMBEDDED_RATE: f64 = 100.0;
+/// Most open calls where a spec sets none: above rate × total timeout, so that a relay that hangs
+/// delays no start.
+const CONCURRENCY: u32 = 512;
+/// Samples where no objective is a share and so none asks for a number.
+const MEAN_SAMPLES: u64 = 100;
+/// Most cells of a spec.
+const MOST_CELLS: usize = 10_000;
+
+/// Resolves a spec, under a profile where one is named.
+///
+/// # Errors
+///
+/// A profile that the spec does not have, objectives that can never pass with the samples allowed,
+/// and a worst case above `limits.max_tokens`; each at its line.
+pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
+    let Some(settings) = spec.settings(profile) else {
+        return Err(spec.mistakes(vec![no_profile(spec, profile.unwrap_or_default())]));
+    };
+    let mut mistakes = Vec::new();
+    let sampling = sampling(spec, settings, &mut mistakes);
+    mistakes.extend(out_of_reach(settings, &sampling));
+    let combinations: Vec<_> = spec.cells().collect();
+    if combinations.len() > MOST_CELLS {
+        mistakes.push(
+            SpecError::new(0..0, "this spec has too many cells")
+                .label(format!(
+                    "relays × models × workloads are {}; the limit is {MOST_CELLS}",
+                    combinations.len()
+                ))
+                .help("split it into several specs"),
+        );
+        return Err(spec.mistakes(mistakes));
+    }
+    let objectives: Vec<Objective> = settings.slos.iter().map(|slo| slo.value.clone()).collect();
+    let digest = digest(spec, settings, &sampling, &combinations);
+    let cells: Vec<Cell> = combinations
+        .into_iter()
+        .map(|(relay, model, workload)| cell(relay, model, workload, &objectives, &digest))
+        .collect();
+    mistakes.extend(too_many_tokens(settings, &sampling, &cells));
+    if !mistakes.is_empty() {
+        return Err(spec.mistakes(mistakes));
+    }
+    Ok(Plan {
+        name: spec.name().to_owned(),
+        source: spec.source().to_owned(),
+        spec_sha256: spec.sha256().to_owned(),
+        digest,
+        sampling,
+        judge: settings.judge.clone(),
+        otel: spec.otel().clone(),
+        cells,
+    })
+}
+
+fn no_profile(spec: &Spec, wanted: &str) -> SpecError {
+    let names = || spec.profiles();
+    let error = SpecError::new(0..0, format!("this spec has no profile `{wanted}`"));
+    match did_you_mean(wanted, names()) {
+        Some(near) => error.help(format!("did you mean `{near}`?")),
+        None if names().next().is_none() => {
+            error.help(format!("add one: `profiles: {{ {wanted}: {{}} }}`"))
+        }
+        None => error.help(format!("its profiles are {}", listed(names()))),
+    }
+}
+
+/// How samples are drawn, every default filled in.
+fn sampling(spec: &Spec, settings: &Settings, mistakes: &mut Vec<SpecError>) -> Sampling {
+    let Drawing {
+        seed,
+        rate_per_s,
+        max_samples,
+        concurrency,
+        warmup,
+        max_tokens,
+        max_duration,
+    } = &settings.drawing;
+    let embedded = |relay: &RelaySpec| matches!(relay.relay.endpoint, Endpoint::Simulate(_));
+    let usual_rate = if spec.relays().iter().all(embedded) {
+        EMBEDDED_RATE
+    } else {
+        RATE
+    };
+    let most = max_samples.as_ref().map_or_else(
+        || enough_samples(settings, mistakes),
+        |written| written.value,
+    );
+    Sampling {
+        seed: seed.unwrap_or_else(|| usual_seed(spec.name())),
+        rate_per_s: rate_per_s.unwrap_or(usual_rate),
+        max_samples: most,
+        concurrency: concurrency.unwrap_or(CONCURRENCY),
+        warmup: warmup.unwrap_or(0),
+        max_tokens: max_tokens.as_ref().map(|written| written.value),
+        max_duration: *max_duration,
+    }
+}
+
+/// The seed of a spec that names none: the same for the same name, another for another.
+fn usual_seed(name: &str) -> u64 {
+    let hash = Sha256::digest(format!("seed of {name}"));
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash[..8]);
+    // Seeds are written in YAML and JSON: 53 bits survive every reader.
+    u64::from_le_bytes(bytes) >> 11
+}
+
+/// The samples with which a relay at a fifth of the allowed failure odds passes nine times out of
+/// ten, for the most demanding objective that gates (of any, where none gates).
+fn enough_samples(settings: &Settings, mistakes: &mut Vec<SpecError>) -> u64 {
+    let gates = settings.slos.iter().any(|slo| slo.value.gates());
+    let mut most = None;
+    for slo in &settings.slos {
+        if gates && !slo.value.gates() {
+            continue;
+        }
+        let Some(outlook) = Outlook::of(&slo.value, &settings.judge) else {
+            continue;
+        };
+        match outlook.n90(MOST_SAMPLES) {
+            Some(n90) => most = most.max(Some(n90)),
+            None => mistakes.push(
+                SpecError::new(
+                    slo.span.clone(),
+                    "this objective needs more samples than a cell can take",
+                )
+                .label(format!(
+                    "more than {MOST_SAMPLES} to pass a good relay nine times out of ten"
+                ))
+                .help("ask for less, or set `sampling.max_samples` yourself"),
+            ),
+        }
+    }
+    most.unwrap_or(MEAN_SAMPLES)
+}
+
+/// Objectives that no relay can be shown to meet within the samples allowed.
+fn out_of_reach(settings: &Settings, sampling: &Sampling) -> Vec<SpecError> {
+    if settings.judge.mode == Mode::Guard {
+        return Vec::new();
+    }
+    let gating = settings.slos.iter().filter(|slo| slo.value.gates());
+    gating
+        .filter_map(|slo| {
+            let outlook = Outlook::of(&slo.value, &settings.judge)?;
+            let needed = outlook.clean_samples();
+            if needed <= sampling.max_samples {
+                return None;
+            }
+            Some(can_never_pass(slo, &outlook, needed, sampling.max_samples))
+        })
+        .collect()
+}
+
+fn can_never_pass(
+    slo: &Written<Objective>,
+    outlook: &Outlook,
+    needed: u64,
+    most: u64,
+) -> SpecError {
+    let provable = outlook.provable_ppm(most);
+    SpecError::new(
+        slo.span.clone(),
+        "this objective can never pass with so few samples",
+    )
+    .label(format!(
+        "{} at {} confidence needs {needed} samples without a failure; \
+         `sampling.max_samples` is {most}",
+        percent(outlook.required_ppm()),
+        percent(outlook.confidence_ppm()),
+    ))
+    .help(format!(
+        "raise `max_samples` to {needed}, ask for less ({most} clean samples prove at most \
+         {}), or set `judge.mode: guard`",
+        percent(provable / 1000 * 1000),
+    ))
+}
+
+/// A worst case that the spec's own limit would cut short.
+fn too_many_tokens(settings: &Settings, sampling: &Sampling, cells: &[Cell]) -> Option<SpecError> {
+    let limit = settings.drawing.max_tokens.as_ref()?;
+    let per_round = budget::tokens_per_round(cells);
+    let calls = sampling.max_samples + u64::from(sampling.warmup);
+    let worst = per_round.saturating_mul(calls);
+    if worst <= limit.value {
+        return None;
+    }
+    let fitting = (limit.value / per_round.max(1)).saturating_sub(u64::from(sampling.warmup));
+    let fewer = if fitting > 0 {
+        format!("lower `max_samples` to {fitting}")
+    } else {
+        "test fewer cells or ask for shorter answers".to_owned()
+    };
+    Some(
+        SpecError::new(
+            limit.span.clone(),
+            "this plan can use more tokens than its limit",
+        )
+        .label(format!(
+            "{calls} calls to each of {} cells use up to {worst} tokens",
+            cells.len()
+        ))
+        .help(format!(
+            "raise the limit to {worst}, {fewer}, or lower `max_tokens` of the workloads"
+        )),
+    )
+}
+
+fn cell(
+    relay: &RelaySpec,
+    model: &str,
+    workload: &Workload,
+    objectives: &[Objective],
+    digest: &str,
+) -> Cell {
+    let mut cell = Cell {
+        relay: relay.relay.clone(),
+        model: model.to_owned(),
+        workload: workload.clone(),
+        objectives: objectives.to_vec(),
+        id: String::new(),
+        ignored: relay.ignored.clone(),
+    };
+    cell.id = super::schedule::short_hash(&["cell", digest, &cell.name()]);
+    cell
+}
+
+/// SHA-256 of everything that decides what is sent and how it is judged.
+///
+/// Left out on purpose: header values and proxy passwords (secrets), key commands (may hold one),
+/// where in the text things stand (comments move them), and what only concerns reports.
+fn digest(
+    spec: &Spec,
+    settings: &Settings,
+    sampling: &Sampling,
+    cells: &[(&RelaySpec, &str, &Workload)],
+) -> String {
+    let relays: BTreeMap<&str, Value> = spec
+        .relays()
+        .iter()
+        .map(|it| (it.relay.name.as_str(), relay_facts(&it.relay)))
+        .collect();
+    let workloads: BTreeMap<&str, Value> = cells
+        .iter()
+        .map(|(_, _, workload)| (workload.name.as_str(), workload_facts(workload)))
+        .collect();
+    let cells: Vec<Value> = cells
+        .iter()
+        .map(|(relay, model, workload)| json!([relay.relay.name, model, workload.name]))
+        .collect();
+    let objectives: Vec<Value> = settings
+        .slos
+        .iter()
+        .map(|slo| {
+            let it = &slo.value;
+            json!([it.text, it.confidence_ppm, it.severity])
+        })
+        .collect();
+    let facts = json!({
+        "version": 1,
+        "relays": relays,
+        "workloads": workloads,
+        "cells": cells,
+        "objectives": objectives,
+        "sampling": facts(sampling),
+        "judge": facts(&settings.judge),
+        "propagate": spec.otel().propagate,
+    });
+    let mut canonical = String::new();
+    write_canonical(&facts, &mut canonical);
+    hex(&Sha256::digest(canonical))
+}
+
+/// A settings type as JSON; plain data always has a JSON form.
+fn facts(of: impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or(Value::Null)
+}
+
+fn relay_facts(relay: &Relay) -> Value {
+    let Relay {
+        name: _,
+        endpoint,
+        protocol,
+        stream,
+        connection,
+        transport,
+        http,
+        proxy,
+        ca_file,
+        timeouts,
+        retry,
+        headers,
+        api_key,
+        required: _,
+    } = relay;
+    json!({
+        "endpoint": match endpoint {
+            Endpoint::Url(url) => json!(url),
+            Endpoint::Simulate(simulate) => facts(simulate),
+        },
+        "protocol": protocol,
+        "stream": stream,
+        "connection": connection,
+        "transport": transport,
+        "http": http,
+        "proxy": match proxy {
+            Proxy::None => "none",
+            Proxy::Env => "env",
+            Proxy::Url(url) => without_user_info(url),
+        },
+        "ca_file": ca_file,
+        "timeouts": facts(timeouts),
+        "retry": facts(retry),
+        "headers": headers.keys().collect::<Vec<_>>(),
+        "api_key": match api_key {
+            None => Value::Null,
+            Some(KeySource::Env(name)) => json!({ "env": name }),
+            Some(KeySource::File(path)) => json!({ "file": path }),
+            Some(KeySource::Command(_)) => json!("command"),
+        },
+    })
+}
+
+fn workload_facts(workload: &Workload) -> Value {
+    json!({
+        "messages": facts(&workload.messages),
+        "params": workload.params,
+        "expect": facts(&workload.expect),
+    })
+}
+
+/// The part of a URL behind user and password.
+pub(super) fn without_user_info(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority_end = rest.find('/').unwrap_or(rest.len());
+    rest[..authority_end]
+        .rfind('@')
+        .map_or(rest, |at| &rest[at + 1..])
+}
+
+/// JSON with sorted keys and no white space: one text for one value.
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<&String, &Value> = sorted(map);
+            out.push('{');
+            for (i, (key, value)) in sorted.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string());
+        }
+    }
+}
+
+fn sorted(map: &Map<String, Value>) -> BTreeMap<&String, &Value> {
+    map.iter().collect()
+}

@@ -1,0 +1,144 @@
+//! When each call starts and what makes its text unique: seeded, so that the same plan gives the
+//! same slots.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+
+use super::{Cell, Sampling, Slot};
+use crate::dialect::{Message, Prompt};
+use crate::observation::at_us;
+use crate::spec::hex;
+
+/// Hex digits of an id.
+const ID_DIGITS: usize = 32;
+/// Hex digits of a nonce.
+const NONCE_DIGITS: usize = 16;
+/// Hex digits of a seal.
+const SEAL_DIGITS: usize = 8;
+/// Longest text of an index.
+const INDEX_DIGITS: usize = 20;
+
+impl Cell {
+    /// The planned starts, warm-ups first, in the order of their starts.
+    ///
+    /// Gaps are exponential: starts come at the planned rate and at no regular beat that could fall
+    /// in step with anything on the relay's side.
+    pub fn slots(&self, sampling: &Sampling) -> impl Iterator<Item = Slot> + use<> {
+        let seed = Sha256::new()
+            .chain_update("starts")
+            .chain_update(sampling.seed.to_le_bytes())
+            .chain_update(self.name())
+            .finalize();
+        let mut rng = ChaCha8Rng::from_seed(seed.into());
+        let rate = sampling.rate_per_s;
+        let warmups = u64::from(sampling.warmup);
+        let cell = self.id.clone();
+        let seed = sampling.seed.to_string();
+        let mut at = 0.0;
+        (0..warmups.saturating_add(sampling.max_samples)).map(move |position| {
+            at += exponential(&mut rng) / rate;
+            let warmup = position < warmups;
+            let index = if warmup { position } else { position - warmups };
+            let kind = if warmup { "warm-up" } else { "sample" };
+            let number = index.to_string();
+            let mut nonce = short_hash(&["nonce", &cell, &seed, kind, &number]);
+            nonce.truncate(NONCE_DIGITS);
+            Slot {
+                index,
+                start: at_us(Duration::try_from_secs_f64(at).unwrap_or(Duration::MAX)),
+                warmup,
+                id: short_hash(&[kind, &cell, &number]),
+                nonce,
+            }
+        })
+    }
+
+    /// What a slot asks, placeholders filled in.
+    pub fn prompt(&self, slot: &Slot) -> Prompt {
+        let seal = seal(slot);
+        let index = slot.index.to_string();
+        let messages = self
+            .workload
+            .messages
+            .iter()
+            .map(|message| Message {
+                role: message.role.clone(),
+                content: fill(&message.content, &slot.nonce, &seal, &index),
+            })
+            .collect();
+        Prompt {
+            model: self.model.clone(),
+            messages,
+            params: self.workload.params.clone(),
+            stream: self.relay.stream,
+            usage: true,
+        }
+    }
+
+    /// The text that a slot's answer has to end with; `None` where the workload asks for no seal.
+    pub fn seal(&self, slot: &Slot) -> Option<String> {
+        let asked = |message: &Message| message.content.contains("{{seal}}");
+        self.workload.messages.iter().any(asked).then(|| seal(slot))
+    }
+}
+
+/// Fills in the placeholders, each once: what is filled in is not read again.
+fn fill(template: &str, nonce: &str, seal: &str, index: &str) -> String {
+    let mut out = String::with_capacity(template.len() + NONCE_DIGITS);
+    let mut rest = template;
+    while let Some(at) = rest.find("{{") {
+        out.push_str(&rest[..at]);
+        let known = [
+            ("{{nonce}}", nonce),
+            ("{{seal}}", seal),
+            ("{{index}}", index),
+        ];
+        match known.iter().find(|(name, _)| rest[at..].starts_with(name)) {
+            Some((name, value)) => {
+                out.push_str(value);
+                rest = &rest[at + name.len()..];
+            }
+            None => {
+                out.push_str("{{");
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Most bytes of a message once its placeholders are filled in.
+pub(super) fn longest(template: &str) -> u64 {
+    let wide = |digits: usize| "0".repeat(digits);
+    let seal = format!("END-{}", wide(SEAL_DIGITS));
+    let text = fill(template, &wide(NONCE_DIGITS), &seal, &wide(INDEX_DIGITS));
+    text.len() as u64
+}
+
+fn seal(slot: &Slot) -> String {
+    let hash = short_hash(&["seal", &slot.nonce]);
+    format!("END-{}", &hash[..SEAL_DIGITS])
+}
+
+/// A hash of parts as 32 hex digits; lengths are hashed too, so that parts cannot run together.
+pub(super) fn short_hash(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let mut digits = hex(&hash.finalize());
+    digits.truncate(ID_DIGITS);
+    digits
+}
+
+/// An exponentially distributed number with mean 1.
+fn exponential(rng: &mut ChaCha8Rng) -> f64 {
+    // 53 random bits, shifted by one so that the logarithm is finite.
+    let uniform = crate::stats::float((rng.next_u64() >> 11) + 1) / crate::stats::float(1 << 53);
+    -uniform.ln()
+}
