@@ -13,15 +13,13 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::evidence::{Header, Sample};
-use crate::measure::{Outcome, Reading};
 use crate::plan::Plan;
 use crate::probe::cancel::{Cancel, CancelSwitch, cancel_pair};
 use crate::probe::hooks::ConnectEvents;
 use crate::run::{
     CellError, CellOutcome, FolderError, Planned, Progress, RunFolder, Runner, Watch,
 };
-use crate::spec::objective::Severity;
-use crate::telemetry::spans::{SampleFacts, SampleOutcome};
+use crate::telemetry::spans::SampleFacts;
 use crate::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use crate::verdict::Decision;
 
@@ -192,7 +190,7 @@ impl Watch for Board {
     fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
         let case = lock(&self.cases).get(&header.cell_id).cloned();
         if let Some(case) = case {
-            case.sample(sample, &facts(header, sample));
+            case.sample(sample, &SampleFacts::of(header, sample));
         }
         if let Some(on_sample) = &self.on_sample {
             on_sample(header, sample, progress);
@@ -226,39 +224,6 @@ fn log_verdicts(outcome: &CellOutcome) {
                 tracing::warn!(cell, objective, n, failures, reason, "inconclusive");
             }
         }
-    }
-}
-
-/// What the objectives of a cell say of one sample.
-fn facts(header: &Header, sample: &Sample) -> SampleFacts {
-    let violations: Vec<String> = header
-        .objectives
-        .iter()
-        .filter(|objective| objective.severity == Severity::Gate)
-        .filter(|objective| objective.outcome(sample, &header.judge) == Outcome::Bad)
-        .map(|objective| objective.text.clone())
-        .collect();
-    let sound = sample
-        .attempts
-        .first()
-        .is_some_and(|attempt| attempt.observation.findings.is_empty());
-    let outcome = match (sample.counts(), sound, violations.is_empty()) {
-        (false, _, _) => SampleOutcome::Excluded,
-        (true, false, _) => SampleOutcome::Error,
-        (true, true, false) => SampleOutcome::Slow,
-        (true, true, true) => SampleOutcome::Good,
-    };
-    let value = |metric: crate::measure::metric::Metric| match metric.reading(sample, &header.judge)
-    {
-        Reading::Value(value) => Some(value),
-        Reading::Worst | Reading::Undefined | Reading::Ineligible => None,
-    };
-    SampleFacts {
-        outcome,
-        violations,
-        tps: value(crate::measure::metric::Metric::Tps),
-        jitter: value(crate::measure::metric::Metric::Jitter),
-        max_gap: value(crate::measure::metric::Metric::MaxGap),
     }
 }
 

@@ -49,6 +49,14 @@ pub struct Spec {
     otel: OtelSettings,
 }
 
+/// Reads a duration as specs write it: `1.5s`, `150ms`.
+///
+/// # Errors
+/// Says what is wrong and what to write.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    quantity::duration(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+}
+
 /// Reads a spec.
 ///
 /// `source` is the path to show in errors; `env` looks up environment variables for

@@ -108,7 +108,7 @@ pub struct Asked {
     pub protocol: Protocol,
     /// Whether a stream was asked for.
     pub stream: bool,
-    /// Model asked for.
+    /// Model asked for; empty where the answered one is not to be compared with it.
     pub model: String,
     /// Output budget asked for.
     pub max_tokens: Option<u64>,
@@ -359,6 +359,7 @@ impl Exchange {
             reused,
             dns_name,
             addresses,
+            tried,
             peer,
             http_version,
             tls_version,
@@ -368,6 +369,9 @@ impl Exchange {
             proxy,
         } = facts;
         let known = &mut self.connection;
+        if !tried.is_empty() {
+            known.tried = tried;
+        }
         known.reused = reused.or(known.reused);
         known.resumed = resumed.or(known.resumed);
         for (known, fact) in [

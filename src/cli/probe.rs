@@ -28,7 +28,7 @@ use crate::probe::endpoint::{self, Endpoint};
 use crate::probe::key;
 use crate::probe::transport::{Dial, Transport};
 use crate::run::fresh_run_id;
-use crate::spec::duration;
+use crate::spec;
 use crate::stream::Timeouts;
 
 /// Model asked for when none is named; the answered one is then not compared with it.
@@ -171,10 +171,9 @@ fn prepare(args: &Args) -> Result<Ready, String> {
         nonce: format!("{run_id}-probe"),
         id: run_id.clone(),
     };
-    let mut call = Call::new(&cell, slot, &endpoint, &run_id, false);
-    if !args.usage {
-        call = call.without_usage(&cell);
-    }
+    let mut prompt = cell.prompt(&slot);
+    prompt.usage = args.usage;
+    let mut call = Call::asking(&cell, slot, prompt, &endpoint, &run_id, false);
     if args.model.is_none() {
         call = call.any_model();
     }
@@ -300,7 +299,7 @@ fn timeouts(text: Option<&str>) -> Result<Timeouts, String> {
             format!("--timeout: `{part}` is not LIMIT=DURATION, as in first_token=2s,idle=2s,total=10s")
         };
         let (name, value) = part.split_once('=').ok_or_else(help)?;
-        let value = duration::parse(value.trim()).map_err(|why| format!("{}: {why}", help()))?;
+        let value = spec::duration(value.trim()).map_err(|why| format!("{}: {why}", help()))?;
         let named = Limit::ALL.iter().find(|limit| limit.as_str() == name.trim());
         let place = match named.copied() {
             Some(Limit::Dns) => &mut limits.dns,

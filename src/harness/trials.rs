@@ -10,7 +10,7 @@ use super::specs::{Loaded, test_name};
 use crate::report::terminal;
 use crate::run::{CellError, CellOutcome, Ignored, why_ignored};
 use crate::session::{Session as RunSession, StartError};
-use crate::verdict::Verdict;
+use crate::verdict::{Effect, Verdict, effect};
 
 /// One test process: the specs and everything their cells share.
 pub(super) struct Session {
@@ -55,18 +55,18 @@ impl Session {
             .run
             .settle(planned, cell)
             .map_err(|error| Failed::from(not_measured(&error)))?;
-        let policy = outcome.evidence.header.judge.on_inconclusive;
-        let Some(verdict) = outcome.verdicts.get(objective) else {
+        let header = &outcome.evidence.header;
+        let stated = header.objectives.get(objective);
+        let (Some(stated), Some(verdict)) = (stated, outcome.verdicts.get(objective)) else {
             // Evidence of this run that another version of the spec has written.
             return Err(Failed::from(format!(
                 "ERROR  {} was written for other objectives; remove it and run again",
                 outcome.path.display()
             )));
         };
-        if verdict.fails(policy) {
-            Err(Failed::from(self.failure(&outcome, verdict)))
-        } else {
-            Ok(Completion::Completed)
+        match effect(verdict, stated, &header.judge) {
+            Effect::Ok | Effect::Warning => Ok(Completion::Completed),
+            Effect::Failure => Err(Failed::from(self.failure(&outcome, verdict))),
         }
     }
 

@@ -10,6 +10,7 @@ use super::clock::Clock;
 use super::endpoint::Endpoint;
 use super::transport::Request;
 use super::{retry, trace};
+use crate::dialect::Prompt;
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Ending;
 use crate::plan::{Cell, Retry, Slot};
@@ -38,6 +39,18 @@ impl Call {
         propagate: bool,
     ) -> Self {
         let prompt = cell.prompt(&slot);
+        Self::asking(cell, slot, prompt, endpoint, run_id, propagate)
+    }
+
+    /// Writes the request of one slot with another prompt than the cell's own.
+    pub fn asking(
+        cell: &Cell,
+        slot: Slot,
+        prompt: Prompt,
+        endpoint: &Endpoint,
+        run_id: &str,
+        propagate: bool,
+    ) -> Self {
         let body = Bytes::from(cell.relay.protocol.body(&prompt));
         let trace_id = trace::trace_id(run_id, &slot.id);
         let traceparent = propagate.then(|| trace::traceparent(&trace_id));
@@ -63,6 +76,13 @@ impl Call {
             retry: cell.relay.retry.clone(),
             slot,
         }
+    }
+
+    /// The same call, with any answered model taken for the one asked for.
+    #[must_use]
+    pub fn any_model(mut self) -> Self {
+        self.asked.model.clear();
+        self
     }
 
     /// The same call, with the visible answer handed out in the observation.

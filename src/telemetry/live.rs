@@ -27,7 +27,6 @@ use super::spans::{
 };
 use crate::evidence::{Header, Sample};
 use crate::observation::named;
-use crate::spec::objective::Severity;
 use crate::verdict::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -350,7 +349,7 @@ impl Case {
             self.span
                 .set_attribute(name, as_i64(count.load(Ordering::Relaxed)));
         }
-        let gating = |verdict: &&Verdict| verdict.severity == Severity::Gate;
+        let gating = |verdict: &&Verdict| self.cell.gates(&verdict.objective);
         let mut result = ("pass", Status::Ok);
         for verdict in verdicts.iter().filter(gating) {
             match verdict.decision {

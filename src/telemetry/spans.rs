@@ -148,6 +148,13 @@ impl CellSpans {
         }
     }
 
+    /// Whether a miss of this objective fails its test.
+    pub fn gates(&self, text: &str) -> bool {
+        self.objectives
+            .iter()
+            .any(|objective| objective.text == text && objective.severity == Severity::Gate)
+    }
+
     /// Attributes that name the cell.
     pub fn common(&self) -> &[KeyValue] {
         &self.common

@@ -89,7 +89,8 @@ impl Identity {
             Some(before) => !is_same_model(before, now),
             None => false,
         };
-        if self.mismatch.is_none() && !is_same_model(&self.asked, now) {
+        let wanted = self.asked.is_empty() || is_same_model(&self.asked, now);
+        if self.mismatch.is_none() && !wanted {
             self.mismatch = Some(spot);
         }
         self.last_model = Some(now.to_owned());
