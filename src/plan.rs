@@ -174,6 +174,11 @@ impl Cell {
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.relay.name, self.model, self.workload.name)
     }
+
+    /// Most tokens that an answer may have, as the workload asks for it.
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.workload.max_tokens()
+    }
 }
 
 /// One planned start.
@@ -327,6 +332,14 @@ pub struct Workload {
     pub params: Map<String, Value>,
     /// What the answer must be like.
     pub expect: Expect,
+}
+
+impl Workload {
+    /// Most tokens that an answer may have; the larger where both of the members are set.
+    pub fn max_tokens(&self) -> Option<u64> {
+        let member = |key: &str| self.params.get(key).and_then(Value::as_u64);
+        member("max_tokens").max(member("max_completion_tokens"))
+    }
 }
 
 /// Settings of the embedded relay.

@@ -5,12 +5,13 @@
 //! turns the rest into types that cannot hold a contradiction.
 
 mod coherence;
+pub mod duration;
 mod error;
 mod inherit;
 mod interpolate;
 pub mod objective;
 mod parse;
-mod quantity;
+pub mod quantity;
 mod reader;
 mod relay;
 mod secret;

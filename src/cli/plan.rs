@@ -121,13 +121,10 @@ fn objectives(plan: &Plan, objectives: &[Objective], out: &mut dyn Write) -> io:
             .as_ref()
             .and_then(|it| it.tolerated(most))
             .map_or_else(|| "-".to_owned(), |n| n.to_string());
-        let grey = outlook
-            .as_ref()
-            .and_then(Outlook::grey_zone)
-            .map_or_else(
-                || "-".to_owned(),
-                |(low, high)| format!("{:.2}-{:.2}%", low * 100.0, high * 100.0),
-            );
+        let grey = outlook.as_ref().and_then(Outlook::grey_zone).map_or_else(
+            || "-".to_owned(),
+            |(low, high)| format!("{:.2}-{:.2}%", low * 100.0, high * 100.0),
+        );
         let note = if objective.severity == Severity::Warn {
             "  warns only"
         } else if objective.gates() {
@@ -182,10 +179,10 @@ fn totals(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
         sum.saturating_add(budget::tokens_of(cell, &plan.sampling))
     });
-    let limit = plan
-        .sampling
-        .max_tokens
-        .map_or_else(|| "no limit set".to_owned(), |it| format!("limit {}", grouped(it)));
+    let limit = plan.sampling.max_tokens.map_or_else(
+        || "no limit set".to_owned(),
+        |it| format!("limit {}", grouped(it)),
+    );
     writeln!(
         out,
         "\nin all: at most {} calls and {} tokens ({limit})",

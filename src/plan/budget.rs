@@ -178,12 +178,9 @@ pub fn tokens_per_call(workload: &Workload) -> u64 {
             MESSAGE_TOKENS + text
         })
         .sum();
-    let member = |key: &str| workload.params.get(key).and_then(serde_json::Value::as_u64);
-    let answer = member("max_tokens")
-        .max(member("max_completion_tokens"))
-        .unwrap_or(0);
-    let answers = member("n").unwrap_or(1);
-    prompt.saturating_add(answer.saturating_mul(answers))
+    let answer = workload.max_tokens().unwrap_or(0);
+    let answers = workload.params.get("n").and_then(serde_json::Value::as_u64);
+    prompt.saturating_add(answer.saturating_mul(answers.unwrap_or(1)))
 }
 
 /// Most tokens of one call to each cell.

@@ -23,8 +23,6 @@ const EMBEDDED_RATE: f64 = 100.0;
 const CONCURRENCY: u32 = 512;
 /// Samples where no objective is a share and so none asks for a number.
 const MEAN_SAMPLES: u64 = 100;
-/// Most cells of a spec.
-const MOST_CELLS: usize = 10_000;
 
 /// Resolves a spec, under a profile where one is named.
 ///
@@ -40,17 +38,6 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
     let sampling = sampling(spec, settings, &mut mistakes);
     mistakes.extend(out_of_reach(settings, &sampling));
     let combinations: Vec<_> = spec.cells().collect();
-    if combinations.len() > MOST_CELLS {
-        mistakes.push(
-            SpecError::new(0..0, "this spec has too many cells")
-                .label(format!(
-                    "relays × models × workloads are {}; the limit is {MOST_CELLS}",
-                    combinations.len()
-                ))
-                .help("split it into several specs"),
-        );
-        return Err(spec.mistakes(mistakes));
-    }
     let objectives: Vec<Objective> = settings.slos.iter().map(|slo| slo.value.clone()).collect();
     let digest = digest(spec, settings, &sampling, &combinations);
     let cells: Vec<Cell> = combinations

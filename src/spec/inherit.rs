@@ -8,6 +8,9 @@ use super::reader::Reader;
 use super::relay::{OWN, WHOLE};
 use super::tree::{Entry, Node, Value};
 
+/// Most relays that extend one another in a row.
+const DEEPEST: usize = 8;
+
 /// `over` on top of `base`.
 pub(super) fn overlay(base: &Node, over: &Node) -> Node {
     let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
@@ -40,9 +43,7 @@ pub(super) fn relays(r: &Reader<'_>, defaults: Option<&Node>, relays: &[Node]) -
             let mut chain = vec![relay];
             while let Some(parent) = chain.last().and_then(|heir| parent(r, heir, relays)) {
                 if chain.iter().any(|known| std::ptr::eq(*known, parent)) {
-                    let span = relay
-                        .child("extends")
-                        .map_or(relay.span.clone(), |node| node.span.clone());
+                    let span = relay.child("extends").unwrap_or(relay).span.clone();
                     r.note(
                         SpecError::new(span, "relays that extend each other have no end")
                             .label("leads back to this relay")
@@ -51,6 +52,15 @@ pub(super) fn relays(r: &Reader<'_>, defaults: Option<&Node>, relays: &[Node]) -
                     break;
                 }
                 chain.push(parent);
+                if chain.len() > DEEPEST {
+                    let span = relay.child("extends").unwrap_or(relay).span.clone();
+                    r.note(
+                        SpecError::new(span, "this relay inherits from too many others")
+                            .label(format!("more than {DEEPEST}, one from another"))
+                            .help("move what they share to `defaults`"),
+                    );
+                    break;
+                }
             }
             let mut merged = defaults.map_or_else(
                 || Node {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::error::{SpecError, did_you_mean, listed};
 use super::inherit;
 use super::interpolate;
-use super::reader::{Fields, Item, Reader};
+use super::reader::{Fields, Item, MOST_ITEMS, Reader};
 use super::relay::{self, RelaySpec};
 use super::settings::{self, Drawing, Settings};
 use super::tree::{Node, Value};
@@ -99,6 +99,9 @@ fn document(r: &Reader<'_>, root: &Node) -> Option<Draft> {
         Some(item) => workloads(r, &item),
         None => Some(vec![workload::built_in()]),
     };
+    if let (Some(relays), Some(workloads)) = (&relays, &workloads) {
+        few_cells(r, relays, workloads)?;
+    }
     let excluded = match map.get(r, "matrix") {
         Some(item) => {
             // Names of parts that could not be read are not missing.
@@ -140,6 +143,25 @@ fn document(r: &Reader<'_>, root: &Node) -> Option<Draft> {
         profiles: profiles?,
         otel: otel?,
     })
+}
+
+/// Most combinations of relay, model and workload.
+const MOST_CELLS: usize = 10_000;
+
+/// Refuses more combinations than anybody can mean.
+fn few_cells(r: &Reader<'_>, relays: &[RelaySpec], workloads: &[Workload]) -> Option<()> {
+    let models: usize = relays.iter().map(|relay| relay.models.len()).sum();
+    let cells = models * workloads.len();
+    if cells <= MOST_CELLS {
+        return Some(());
+    }
+    r.refuse(
+        SpecError::new(0..0, "this spec has too many cells")
+            .label(format!(
+                "relays × models × workloads are {cells}; the limit is {MOST_CELLS}"
+            ))
+            .help("split it into several specs"),
+    )
 }
 
 /// How many items the list under a key has.
@@ -193,6 +215,13 @@ fn overlayable(r: &Reader<'_>, tree: &Node, map: &mut Fields<'_>) -> Option<Sett
 fn profiles(r: &Reader<'_>, root: &Node, item: &Item<'_>) -> Option<BTreeMap<String, Settings>> {
     let map = item.map(r)?;
     let mut profiles = BTreeMap::new();
+    if map.free().count() > MOST_ITEMS {
+        return r.refuse(
+            SpecError::new(item.key_span.clone(), "`profiles` is too long")
+                .label(format!("the limit is {MOST_ITEMS}"))
+                .help("split the spec"),
+        );
+    }
     for (entry, item) in map.free() {
         if let Some(settings) = profile(r, root, &item) {
             profiles.insert(entry.key.clone(), settings);
@@ -208,17 +237,13 @@ fn profile(r: &Reader<'_>, root: &Node, item: &Item<'_>) -> Option<Settings> {
         own.get(r, key);
     }
     own.close(r, &["relays", "workloads", "defaults"]);
+    let laid_over = |key: &str| matches!(key, "sampling" | "judge" | "slos");
+    let Value::Map(entries) = &root.value else {
+        return None;
+    };
+    let entries = entries.iter().filter(|entry| laid_over(&entry.key));
     let base = Node {
-        value: match &root.value {
-            Value::Map(entries) => Value::Map(
-                entries
-                    .iter()
-                    .filter(|entry| matches!(entry.key.as_str(), "sampling" | "judge" | "slos"))
-                    .cloned()
-                    .collect(),
-            ),
-            _ => Value::Map(Vec::new()),
-        },
+        value: Value::Map(entries.cloned().collect()),
         ..root.clone()
     };
     let laid = inherit::overlay(&base, item.node);
@@ -302,7 +327,7 @@ fn matrix(
 ) -> Option<Vec<Exclusion>> {
     let mut map = item.map(r)?;
     let excluded = map.get(r, "exclude").map(|item| {
-        let items = item.list(r)?;
+        let items = item.filled_list(r, "exclusion")?;
         let read: Vec<_> = items
             .iter()
             .map(|item| exclusion(r, item, relays, workloads))

@@ -1,81 +1,15 @@
-//! Values with a unit: durations, rates, counts and shares. Each has a closed list of spellings.
+//! Values with a unit: rates, counts and shares. Each has a closed list of spellings.
 
-use std::time::Duration;
-
-/// Why a value cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+/// Why a value with a unit cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not {wanted} ({why}); {way_out}")]
+pub struct Wrong {
     /// What it should be: `a duration`.
-    pub(crate) wanted: &'static str,
+    pub wanted: &'static str,
     /// What is wrong with it.
-    pub(crate) why: String,
+    pub why: String,
     /// What to write.
-    pub(crate) way_out: String,
-}
-
-/// Longest duration that is accepted: a year.
-const LONGEST_US: f64 = 365.0 * 24.0 * 3600.0 * 1e6;
-
-/// Microseconds in one unit; the whole list.
-const DURATION_UNITS: &[(&str, f64)] = &[
-    ("us", 1.0),
-    ("ms", 1e3),
-    ("s", 1e6),
-    ("m", 60e6),
-    ("h", 3600e6),
-];
-
-/// `1.5s`, `150ms`: a number and one of us, ms, s, m, h, nothing between them.
-pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
-    let wrong = |why: String, way_out: String| Wrong {
-        wanted: "a duration",
-        why,
-        way_out,
-    };
-    let (number, unit) = split(text);
-    let Some(value) = decimal(number) else {
-        return Err(wrong(
-            "no number".to_owned(),
-            "write a number and a unit, like `1.5s` or `150ms`".to_owned(),
-        ));
-    };
-    if unit.is_empty() {
-        return Err(wrong(
-            "no unit".to_owned(),
-            format!("write `{number}s` or `{number}ms`"),
-        ));
-    }
-    let Some((_, micros)) = DURATION_UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(wrong(
-            format!("unknown unit `{unit}`"),
-            "the units are `us`, `ms`, `s`, `m` and `h`, without a space".to_owned(),
-        ));
-    };
-    let micros = value * micros;
-    if micros > LONGEST_US {
-        return Err(wrong(
-            "longer than a year".to_owned(),
-            "write a shorter time".to_owned(),
-        ));
-    }
-    if micros < 1.0 {
-        return Err(wrong(
-            "shorter than a microsecond".to_owned(),
-            "write a longer time".to_owned(),
-        ));
-    }
-    Ok(Duration::from_micros(rounded(micros)))
-}
-
-/// [`duration`], or a bare zero.
-pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, Wrong> {
-    let (number, unit) = split(text);
-    let zero = decimal(number) == Some(0.0) && DURATION_UNITS.iter().any(|(name, _)| *name == unit);
-    if zero || text == "0" {
-        Ok(Duration::ZERO)
-    } else {
-        duration(text)
-    }
+    pub way_out: String,
 }
 
 /// `120/min`, `100/s`, `30/h`: starts per second.
@@ -172,7 +106,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// The number at the start of a text, and the rest.
-pub(crate) fn split(text: &str) -> (&str, &str) {
+pub(super) fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -197,33 +131,13 @@ pub(crate) fn decimal(number: &str) -> Option<f64> {
     clippy::cast_sign_loss,
     reason = "callers bound the value; the cast saturates"
 )]
-fn rounded(value: f64) -> u64 {
+pub(super) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_five_units_and_nothing_else_are_durations() {
-        assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
-        for text in [
-            "", "s", "1", "1.5 s", "1.5sec", "1min", "-1s", "1e3s", ".5s", "1.s", "1..5s", "1d",
-            "9999999h", "0s", "0.0001us", "1s2ms", "inf", "NaNs",
-        ] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_bare_number_is_offered_as_seconds_and_milliseconds() {
-        let wrong = duration("1500").unwrap_err();
-        assert_eq!(wrong.way_out, "write `1500s` or `1500ms`");
-    }
 
     #[test]
     fn a_percentage_needs_its_sign() {

@@ -11,6 +11,9 @@ use super::error::{SpecError, did_you_mean, listed};
 use super::quantity;
 use super::tree::{Entry, Filled, Node, Value};
 
+/// Most items of a list that is combined with others or searched for duplicates.
+pub(super) const MOST_ITEMS: usize = 256;
+
 /// Collects the mistakes of one file.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
@@ -126,9 +129,10 @@ impl<'n> Item<'n> {
 
     /// `true` or `false`.
     pub(super) fn flag(&self, r: &Reader<'_>) -> Option<bool> {
-        let read = match &self.node.value {
-            Value::Bool(it) => Some(*it),
-            _ => self.loose().and_then(|text| text.parse().ok()),
+        let read = if let Value::Bool(it) = &self.node.value {
+            Some(*it)
+        } else {
+            self.loose().and_then(|text| text.parse().ok())
         };
         read.or_else(|| self.wrong_type(r, "`true` or `false`"))
     }
@@ -136,9 +140,10 @@ impl<'n> Item<'n> {
     /// A whole number within bounds.
     pub(super) fn whole(&self, r: &Reader<'_>, min: u64, max: u64) -> Option<u64> {
         let wanted = format!("a whole number from {min} to {max}");
-        let read = match &self.node.value {
-            Value::Int(it) => Some(*it),
-            _ => self.loose().and_then(|text| text.parse().ok()),
+        let read = if let Value::Int(it) = &self.node.value {
+            Some(*it)
+        } else {
+            self.loose().and_then(|text| text.parse().ok())
         };
         let Some(it) = read else {
             return self.wrong_type(r, &wanted);
@@ -164,7 +169,9 @@ impl<'n> Item<'n> {
         let read = match &self.node.value {
             Value::Int(it) => Some(i32::try_from(*it).map_or(f64::INFINITY, f64::from)),
             Value::Float(it) => Some(*it),
-            _ => self.loose().and_then(|text| text.parse().ok()),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+                self.loose().and_then(|text| text.parse().ok())
+            }
         };
         let Some(it) = read else {
             return self.wrong_type(r, &wanted);
@@ -251,9 +258,19 @@ impl<'n> Item<'n> {
         )
     }
 
-    /// A list with at least one item.
+    /// A list with at least one item and not absurdly many.
     pub(super) fn filled_list(&self, r: &Reader<'_>, of: &str) -> Option<Vec<Self>> {
         let items = self.list(r)?;
+        if items.len() > MOST_ITEMS {
+            return r.refuse(
+                SpecError::new(
+                    self.key_span.clone(),
+                    format!("`{}` is too long", self.path),
+                )
+                .label(format!("{} items; the limit is {MOST_ITEMS}", items.len()))
+                .help("split the spec"),
+            );
+        }
         if items.is_empty() {
             return r.refuse(
                 SpecError::new(self.span(), format!("`{}` is empty", self.path))

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::duration;
 use super::error::SpecError;
-use super::quantity;
 use super::reader::{Fields, Item, Reader};
 use super::simulate;
 use super::tree::{Node, Value};
@@ -196,10 +196,7 @@ fn agree(r: &Reader<'_>, item: &Item<'_>, relay: &Relay) {
     ];
     for (hit, key, label, help) in conflicts {
         if hit {
-            let span = item
-                .node
-                .child(key)
-                .map_or(item.span(), |node| node.span.clone());
+            let span = item.node.child(key).unwrap_or(item.node).span.clone();
             r.note(
                 SpecError::new(
                     span,
@@ -392,7 +389,12 @@ fn proxy(r: &Reader<'_>, item: &Item<'_>) -> Option<Proxy> {
             map.close(r, &[]);
             url?
         }
-        _ => {
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::List(_) => {
             return r.refuse(
                 SpecError::new(item.span(), format!("`{}` is no proxy setting", item.path))
                     .label("expected `none`, `env` or a map with `url`")
@@ -437,7 +439,7 @@ fn timeouts(r: &Reader<'_>, item: &Item<'_>) -> Timeouts {
     ] {
         if let Some(read) = map
             .get(r, key)
-            .and_then(|item| item.quantity(r, quantity::duration))
+            .and_then(|item| item.quantity(r, duration::parse))
         {
             *limit = read;
         }
@@ -465,7 +467,7 @@ fn retry(r: &Reader<'_>, item: &Item<'_>) -> Retry {
             .unwrap_or(usual.max),
         backoff: map
             .get(r, "backoff")
-            .and_then(|item| item.quantity(r, quantity::duration_or_zero))
+            .and_then(|item| item.quantity(r, duration::parse_or_zero))
             .unwrap_or(usual.backoff),
         factor: map
             .get(r, "factor")
@@ -477,7 +479,7 @@ fn retry(r: &Reader<'_>, item: &Item<'_>) -> Retry {
             .map_or(usual.jitter, |word| word == "full"),
         cap: map
             .get(r, "cap")
-            .and_then(|item| item.quantity(r, quantity::duration))
+            .and_then(|item| item.quantity(r, duration::parse))
             .unwrap_or(usual.cap),
         obey_retry_after: map
             .get(r, "retry_after")
@@ -492,17 +494,18 @@ fn retried(r: &Reader<'_>, item: &Item<'_>) -> Option<(Vec<u16>, bool)> {
     let mut statuses = Vec::new();
     let mut connect = false;
     for item in item.list(r)? {
-        let status = match &item.node.value {
-            Value::Text(text) if text == "connect" => {
-                connect = true;
-                continue;
-            }
-            Value::Int(status) => u16::try_from(*status).ok(),
-            _ => None,
+        if item.is("connect") {
+            connect = true;
+            continue;
+        }
+        let status = if let Value::Int(status) = &item.node.value {
+            u16::try_from(*status).ok()
+        } else {
+            None
         };
         match status {
             Some(status @ 400..=599) => statuses.push(status),
-            _ => r.note(
+            Some(_) | None => r.note(
                 SpecError::new(item.span(), format!("`{}` is nothing to retry", item.path))
                     .label("expected a status from 400 to 599, or `connect`"),
             ),

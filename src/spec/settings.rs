@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::duration;
 use super::error::{SpecError, position};
 use super::objective::{Objective, Severity, Statistic};
 use super::quantity;
@@ -92,7 +93,7 @@ pub(super) fn drawing(r: &Reader<'_>, item: &Item<'_>) -> Option<Drawing> {
             .and_then(|item| written(&item, item.quantity(r, quantity::count)));
         drawing.max_duration = limits
             .get(r, "max_duration")
-            .and_then(|item| item.quantity(r, quantity::duration));
+            .and_then(|item| item.quantity(r, duration::parse));
         limits.close(r, &["max_cost"]);
     }
     map.close(r, &["duration"]);
@@ -208,24 +209,23 @@ pub(super) fn slos(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<Written<Object
 
 /// A promise: a string, or a map with `expect`.
 fn promise(r: &Reader<'_>, item: &Item<'_>) -> Option<Written<Objective>> {
-    let (text, level, sure) = match &item.node.value {
-        Value::Map(_) => {
-            let mut map = item.map(r)?;
-            let text = map.need(
-                r,
-                "expect",
-                "write `{ expect: ttft.p95 < 1.5s, severity: warn }`",
-            );
-            let level = map
-                .get(r, "severity")
-                .and_then(|item| item.choice(r, Severity::ALL, Severity::as_str));
-            let sure = map
-                .get(r, "confidence")
-                .and_then(|item| confidence(r, &item));
-            map.close(r, &["window", "region", "relay"]);
-            (text?, level.unwrap_or(Severity::Gate), sure)
-        }
-        _ => (item.clone(), Severity::Gate, None),
+    let (text, level, sure) = if matches!(item.node.value, Value::Map(_)) {
+        let mut map = item.map(r)?;
+        let text = map.need(
+            r,
+            "expect",
+            "write `{ expect: ttft.p95 < 1.5s, severity: warn }`",
+        );
+        let level = map
+            .get(r, "severity")
+            .and_then(|item| item.choice(r, Severity::ALL, Severity::as_str));
+        let sure = map
+            .get(r, "confidence")
+            .and_then(|item| confidence(r, &item));
+        map.close(r, &["window", "region", "relay"]);
+        (text?, level.unwrap_or(Severity::Gate), sure)
+    } else {
+        (item.clone(), Severity::Gate, None)
     };
     let mut objective = objective(r, &text)?;
     objective.severity = level;

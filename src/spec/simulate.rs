@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::duration;
 use super::error::{SpecError, did_you_mean, listed};
 use super::quantity;
 use super::reader::{Item, Reader};
@@ -34,7 +35,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Simulate> {
     let mut time = |key, usual| {
         let read = map
             .get(r, key)
-            .and_then(|item| item.quantity(r, quantity::duration_or_zero));
+            .and_then(|item| item.quantity(r, duration::parse_or_zero));
         read.unwrap_or(usual)
     };
     let settings = Simulate {
@@ -112,7 +113,7 @@ fn fault(r: &Reader<'_>, item: &Item<'_>) -> Option<PlannedFault> {
             continue;
         };
         match *parameter {
-            "delay" => fault.delay = item.quantity(r, quantity::duration),
+            "delay" => fault.delay = item.quantity(r, duration::parse),
             "code" => {
                 fault.code = item
                     .small(r, 400, 599)
