@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 
 use super::Attempts;
 use super::cancel::Cancel;
@@ -59,8 +60,8 @@ impl Call {
             asked: Asked {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
-                model: prompt.model,
-                max_tokens: cell.max_tokens(),
+                model: prompt.model.clone(),
+                max_tokens: output_budget(&prompt.params),
                 usage: prompt.usage,
                 seal: cell.seal(&slot),
                 request_bytes: body.len() as u64,
@@ -91,6 +92,13 @@ impl Call {
         self.asked.keep_text = true;
         self
     }
+}
+
+/// The output budget that the request names.
+fn output_budget(params: &Map<String, Value>) -> Option<u64> {
+    ["max_completion_tokens", "max_tokens"]
+        .iter()
+        .find_map(|name| params.get(*name)?.as_u64())
 }
 
 /// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].

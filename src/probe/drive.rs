@@ -215,3 +215,6 @@ impl Drop for OnDrop {
         self.0.cancel();
     }
 }
+
+#[cfg(test)]
+mod tests;
