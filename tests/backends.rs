@@ -125,7 +125,6 @@ fn every_sample_is_found_in_jaeger_as_it_was_measured() {
         text.contains("relay_phase=\"first_token\"").then_some(text)
     });
     assert!(metrics.contains("traces_span_metrics_"), "{metrics}");
-    print_one(folder.path(), &backends, &samples);
 }
 
 #[test]
@@ -226,7 +225,7 @@ fn samples(indices: std::ops::Range<u64>) -> Vec<(Sample, SampleFacts)> {
 struct Backends {
     host: String,
     folder: tempfile::TempDir,
-    jaeger: Running,
+    _jaeger: Running,
     collector: Option<Running>,
 }
 
@@ -256,7 +255,7 @@ impl Backends {
         let mut backends = Self {
             host,
             folder,
-            jaeger,
+            _jaeger: jaeger,
             collector: None,
         };
         backends.wait_for("Jaeger", || get(&backends.host, 13134, "/status").ok());
@@ -404,13 +403,4 @@ fn tag(span: &Value, key: &str) -> Option<String> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     })
-}
-
-/// With `RELAYPROOF_PRINT_TRACE=1`: one failing sample as Jaeger gives it, for the documentation.
-fn print_one(_folder: &Path, backends: &Backends, samples: &[(Sample, SampleFacts)]) {
-    if std::env::var_os("RELAYPROOF_PRINT_TRACE").is_none() {
-        return;
-    }
-    let (text, _) = backends.trace(&samples[2].0.trace_id, 13);
-    println!("{text}");
 }

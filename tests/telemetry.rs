@@ -8,6 +8,9 @@ mod receiver;
 
 #[path = "telemetry/account.rs"]
 mod account;
+#[cfg(feature = "grpc")]
+#[path = "telemetry/grpc.rs"]
+mod grpc;
 #[path = "telemetry/tree.rs"]
 mod tree;
 
