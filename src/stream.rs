@@ -359,6 +359,7 @@ impl Exchange {
             reused,
             dns_name,
             addresses,
+            tried,
             peer,
             http_version,
             tls_version,
@@ -386,6 +387,10 @@ impl Exchange {
         if !addresses.is_empty() {
             known.addresses = addresses;
             known.addresses.truncate(16);
+        }
+        if !tried.is_empty() {
+            known.tried = tried;
+            known.tried.truncate(16);
         }
     }
 
