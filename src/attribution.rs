@@ -1,4 +1,7 @@
-//! Whose fault: an ordered table of rules over observations, order is meaning.
+//! Whose fault: an ordered table of rules over one observation, order is meaning.
+//!
+//! Claims no more than was seen: a party is where to look first, not a verdict. Sees facts only
+//! (classes, statuses, phases, kinds of errors), never bytes, and compares nothing across samples.
 
 pub mod cell;
 
@@ -6,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Observation, Phase, named};
+use crate::observation::{Class, ErrorKind, Limit, Loss, Observation, Phase, Warning, named};
 
 named! {
     /// Who to look at.
@@ -28,26 +31,282 @@ named! {
     }
 }
 
-/// Who a failed attempt points at, in which phase, and by which rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where to look for the cause of one attempt's leading finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Blame {
-    /// Who.
+    /// Who to look at.
     pub party: Party,
-    /// Where.
+    /// Phase of the leading finding.
     pub phase: Phase,
-    /// Name of the rule.
+    /// Name of the rule that said so.
     pub rule: &'static str,
 }
 
-/// SHIM until the rule table is merged.
-pub fn blame(seen: &Observation) -> Blame {
+struct Rule {
+    name: &'static str,
+    party: Party,
+    holds: fn(&Seen<'_>) -> bool,
+}
+
+/// An observation with a leading class.
+struct Seen<'a> {
+    class: Class,
+    attempt: &'a Observation,
+}
+
+/// Who to look at for what is wrong with an attempt; [`Party::None`] when nothing is.
+pub fn blame(attempt: &Observation) -> Blame {
+    let leading = attempt.findings.iter().min_by_key(|found| found.class);
+    let Some(leading) = leading else {
+        return Blame {
+            party: Party::None,
+            phase: attempt.last_phase,
+            rule: "no-finding",
+        };
+    };
+    let seen = Seen {
+        class: leading.class,
+        attempt,
+    };
+    let rule = RULES.iter().find(|rule| (rule.holds)(&seen));
+    let (party, name) = rule.map_or((Party::RelayMiddleware, REST), |rule| {
+        (rule.party, rule.name)
+    });
     Blame {
-        party: if seen.class().is_some() {
-            Party::RelayMiddleware
-        } else {
-            Party::None
+        party,
+        phase: leading.phase,
+        rule: name,
+    }
+}
+
+/// What is left is what only a relay that rewrites the stream can cause: framing, merging,
+/// splitting, invented or missing marks, wrong shapes, wrong labels.
+const REST: &str = "rewritten-stream";
+
+/// The rules, first match wins.
+const RULES: &[Rule] = &[
+    Rule {
+        name: "own-tls-to-plain-port",
+        party: Party::Client,
+        holds: |seen| seen.is(Class::TlsFailure) && seen.attempt.lost == Some(Loss::Tls),
+    },
+    Rule {
+        name: "own-request-refused",
+        party: Party::Client,
+        holds: |seen| {
+            let about_us = match seen.attempt.status {
+                Some(404 | 405) => true,
+                Some(400..=499) => !seen.is_page(),
+                _ => false,
+            };
+            let kind = seen.attempt.error_kind;
+            let plain = matches!(
+                kind,
+                None | Some(ErrorKind::Other | ErrorKind::UnknownModel | ErrorKind::Page)
+            );
+            seen.is(Class::HttpError)
+                && about_us
+                && plain
+                && !matches!(seen.attempt.status, Some(408 | 409 | 425 | 429))
+                && !seen.is_stream_type()
         },
-        phase: seen.last_phase,
-        rule: "shim",
+    },
+    Rule {
+        name: "own-total-limit",
+        party: Party::Client,
+        holds: |seen| {
+            let flowing = seen.attempt.timeline.last_token.is_some_and(|last| {
+                seen.attempt.timeline.over.saturating_sub(last).as_millis() < FLOWING_MS
+            });
+            seen.is(Class::Stalled) && seen.attempt.timed_out == Some(Limit::Total) && flowing
+        },
+    },
+    Rule {
+        name: "untrusted-certificate",
+        party: Party::RelayGateway,
+        holds: |seen| seen.attempt.lost == Some(Loss::Certificate),
+    },
+    Rule {
+        name: "no-connection",
+        party: Party::Network,
+        holds: |seen| {
+            let connecting = [
+                Class::DnsFailure,
+                Class::ConnectRefused,
+                Class::TlsFailure,
+                Class::NoResponse,
+            ];
+            connecting.contains(&seen.class)
+        },
+    },
+    Rule {
+        name: "no-byte-came-back",
+        party: Party::Network,
+        holds: |seen| seen.is(Class::Stalled) && seen.attempt.status.is_none(),
+    },
+    Rule {
+        name: "connection-lost-in-the-body",
+        party: Party::Network,
+        holds: |seen| seen.is(Class::TruncatedNoTerminator) && seen.attempt.lost.is_some(),
+    },
+    Rule {
+        name: "limit-or-key-status",
+        party: Party::ConcurrencyOrKey,
+        holds: |seen| {
+            let status = match seen.attempt.status {
+                Some(429 | 402) => true,
+                Some(401 | 403) => !seen.is_page(),
+                _ => false,
+            };
+            seen.is(Class::HttpError) && (status || seen.is_limited())
+        },
+    },
+    Rule {
+        name: "limit-or-key-said",
+        party: Party::ConcurrencyOrKey,
+        holds: |seen| seen.is_said() && seen.is_limited(),
+    },
+    Rule {
+        name: "edge-status-or-page",
+        party: Party::RelayGateway,
+        holds: |seen| {
+            let edge = match seen.attempt.status {
+                Some(300..=399 | 408 | 502 | 504 | 520..=527 | 530) => true,
+                Some(503) => seen.attempt.error_kind != Some(ErrorKind::Overloaded),
+                _ => false,
+            };
+            seen.is(Class::HttpError) && (edge || seen.is_page() || seen.is_unrouted())
+        },
+    },
+    Rule {
+        name: "page-in-place-of-the-answer",
+        party: Party::RelayGateway,
+        holds: |seen| seen.is(Class::Fake200Html) || (seen.is_said() && seen.is_page()),
+    },
+    Rule {
+        name: "no-route-said",
+        party: Party::RelayGateway,
+        holds: |seen| seen.is_said() && seen.is_unrouted(),
+    },
+    Rule {
+        name: "nothing-came-through",
+        party: Party::RelayGateway,
+        holds: |seen| seen.is(Class::Fake200Empty) && seen.attempt.timeline.end_mark.is_none(),
+    },
+    Rule {
+        name: "kept-warm-by-heartbeats",
+        party: Party::RelayGateway,
+        holds: |seen| seen.is(Class::Stalled) && seen.attempt.counts.idle_comments > 0,
+    },
+    Rule {
+        name: "buffered-whole",
+        party: Party::RelayGateway,
+        holds: |seen| {
+            let packets = &seen.attempt.packets;
+            let spread = match (packets.first, packets.last) {
+                (Some(first), Some(last)) => last.saturating_sub(first).as_millis() < BURST_MS,
+                _ => false,
+            };
+            seen.is(Class::NotStreamed) && spread
+        },
+    },
+    Rule {
+        name: "upstream-status",
+        party: Party::Upstream,
+        holds: |seen| {
+            seen.is(Class::HttpError)
+                && matches!(seen.attempt.status, Some(500..))
+                && seen.attempt.error_kind != Some(ErrorKind::Guardrail)
+        },
+    },
+    Rule {
+        name: "upstream-error-said",
+        party: Party::Upstream,
+        holds: |seen| {
+            let kind = seen.attempt.error_kind;
+            (seen.is(Class::ErrorInStream) && kind != Some(ErrorKind::Guardrail))
+                || (seen.is_said() && kind == Some(ErrorKind::Overloaded))
+        },
+    },
+    Rule {
+        name: "generation-broke",
+        party: Party::Upstream,
+        holds: |seen| {
+            let broke = [
+                Class::UpstreamAbort,
+                Class::SilentTruncation,
+                Class::EmptyAnswer,
+                Class::Fake200Empty,
+                Class::Stalled,
+            ];
+            broke.contains(&seen.class)
+        },
+    },
+    Rule {
+        name: "provider-filter",
+        party: Party::Upstream,
+        holds: |seen| {
+            let put_by_relay = seen.attempt.error_kind == Some(ErrorKind::Guardrail);
+            seen.is(Class::ContentFiltered) && !put_by_relay
+        },
+    },
+    Rule {
+        name: "generation-broke-in-a-tool-call",
+        party: Party::Upstream,
+        holds: |seen| {
+            let inside_event = seen
+                .attempt
+                .warnings
+                .contains(&Warning::UnfinishedLastEvent);
+            seen.is(Class::TruncatedNoTerminator)
+                && seen.attempt.counts.tool_calls > 0
+                && seen.attempt.finish_reason.is_none()
+                && !inside_event
+        },
+    },
+];
+
+/// A stream with output this recently was flowing.
+const FLOWING_MS: u128 = 1000;
+
+/// A whole answer within this time came out of one buffer.
+const BURST_MS: u128 = 50;
+
+impl Seen<'_> {
+    fn is(&self, class: Class) -> bool {
+        self.class == class
+    }
+
+    /// An error that was said in place of, or inside, a 2xx answer.
+    fn is_said(&self) -> bool {
+        matches!(
+            self.class,
+            Class::Fake200JsonError | Class::ErrorInStream | Class::ErrorAsContent
+        )
+    }
+
+    fn is_limited(&self) -> bool {
+        matches!(
+            self.attempt.error_kind,
+            Some(ErrorKind::RateLimit | ErrorKind::Quota | ErrorKind::Key)
+        )
+    }
+
+    fn is_unrouted(&self) -> bool {
+        self.attempt.error_kind == Some(ErrorKind::NoChannel)
+    }
+
+    fn is_page(&self) -> bool {
+        self.attempt.error_kind == Some(ErrorKind::Page) || self.has_type("text/html")
+    }
+
+    fn is_stream_type(&self) -> bool {
+        self.has_type("text/event-stream")
+    }
+
+    fn has_type(&self, wanted: &str) -> bool {
+        self.attempt.headers.iter().any(|(name, value)| {
+            name == "content-type" && value.trim_start().to_ascii_lowercase().starts_with(wanted)
+        })
     }
 }

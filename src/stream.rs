@@ -391,6 +391,10 @@ impl Exchange {
             known.addresses = addresses;
             known.addresses.truncate(16);
         }
+        if !tried.is_empty() {
+            known.tried = tried;
+            known.tried.truncate(16);
+        }
     }
 
     fn take_head(&mut self, head: &Head<'_>) {
