@@ -20,7 +20,7 @@ const SPANS: &str = ".otlp.jsonl";
 ///
 /// # Errors
 /// When the results cannot be printed.
-pub fn judge(files: &[PathBuf], format: Format, out: &mut impl Write) -> io::Result<Exit> {
+pub fn judge(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Result<Exit> {
     let (judged, mistakes) = read_all(files);
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));
@@ -95,19 +95,25 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Writes the JSON document of some cells.
+pub(super) fn document<'a>(
+    cells: impl Iterator<Item = (&'a Evidence, &'a Summary)> + Clone,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = overall(cells.clone().map(|(_, summary)| summary));
+    serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
+    writeln!(out)
+}
+
 fn print(
     judged: &[Judged],
     format: Format,
     colour: bool,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let summaries = || judged.iter().map(|one| &one.summary);
-    let all = overall(summaries());
     match format {
         Format::Json => {
-            let cells = judged.iter().map(|one| (&one.evidence, &one.summary));
-            serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
-            writeln!(out)?;
+            document(judged.iter().map(|one| (&one.evidence, &one.summary)), out)?;
         }
         Format::Text => {
             for one in judged {
@@ -123,7 +129,7 @@ fn print(
             }
         }
     }
-    Ok(match all {
+    Ok(match overall(judged.iter().map(|one| &one.summary)) {
         Overall::Pass => Exit::Pass,
         Overall::Violated => Exit::Violated,
         Overall::Inconclusive => Exit::Inconclusive,

@@ -358,6 +358,16 @@ impl Writer {
         &self.path
     }
 
+    /// A further handle on the file, so that another thread can sync it while this one writes.
+    ///
+    /// # Errors
+    /// When the system has no handle left.
+    pub fn handle(&self) -> Result<File, EvidenceError> {
+        self.file
+            .try_clone()
+            .map_err(|source| io_error("open", &self.path, source))
+    }
+
     /// Writes a sample; once this returns it survives the death of the process.
     ///
     /// # Errors
