@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::evidence::Sample;
 use crate::observation::{Class, Ending, Observation, Phase, Stretch};
 use crate::plan::{Judging, Tokens};
-use crate::spec::objective::{Objective, Op, Statistic};
+use crate::spec::objective::{Objective, Op};
 use metric::{Direction, Metric, Unit};
 use shape::{Limits, Shape};
 
@@ -123,30 +123,6 @@ impl Objective {
             },
         };
         if good { Outcome::Good } else { Outcome::Bad }
-    }
-
-    /// The share of samples that must keep the promise, in parts per million; `None` for a mean,
-    /// which is no share.
-    pub fn required_share_ppm(&self) -> Option<u32> {
-        let ppm = match (self.statistic, self.metric.direction()) {
-            (Statistic::Mean, _) => return None,
-            (Statistic::Quantile(ppm), Direction::Lower) => ppm,
-            (Statistic::Quantile(ppm), Direction::Higher) => 1_000_000_u32.checked_sub(ppm)?,
-            (Statistic::Rate, direction) => {
-                let share = match direction {
-                    Direction::Higher => self.bound,
-                    Direction::Lower => 1.0 - self.bound,
-                };
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a share between 0 and 1; the cast saturates for anything else"
-                )]
-                let ppm = (share * 1e6).round() as u32;
-                ppm
-            }
-        };
-        (ppm > 0 && ppm < 1_000_000).then_some(ppm)
     }
 }
 

@@ -107,13 +107,9 @@ pub(super) fn print(
     colour: bool,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let summaries = || judged.iter().map(|one| &one.summary);
-    let all = overall(summaries());
     match format {
         Format::Json => {
-            let cells = judged.iter().map(|one| (&one.evidence, &one.summary));
-            serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
-            writeln!(out)?;
+            document(judged.iter().map(|one| (&one.evidence, &one.summary)), out)?;
         }
         Format::Text => {
             for one in judged {
@@ -129,7 +125,7 @@ pub(super) fn print(
             }
         }
     }
-    Ok(match all {
+    Ok(match overall(judged.iter().map(|one| &one.summary)) {
         Overall::Pass => Exit::Pass,
         Overall::Violated => Exit::Violated,
         Overall::Inconclusive => Exit::Inconclusive,

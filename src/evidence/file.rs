@@ -358,14 +358,14 @@ impl Writer {
         &self.path
     }
 
-    /// A second handle on the file, so that another thread can sync it.
+    /// A further handle on the file, so that another thread can sync it while this one writes.
     ///
     /// # Errors
-    /// When the system has none left.
+    /// When the system has no handle left.
     pub fn handle(&self) -> Result<File, EvidenceError> {
         self.file
             .try_clone()
-            .map_err(|source| io_error("share", &self.path, source))
+            .map_err(|source| io_error("open", &self.path, source))
     }
 
     /// Writes a sample; once this returns it survives the death of the process.

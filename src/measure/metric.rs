@@ -141,12 +141,6 @@ impl Metric {
         matches!(self, Self::RetrySuccess | Self::SuccessIn4)
     }
 
-    /// Whether it is about calls that failed at first, so that a good relay hardly feeds it: it
-    /// neither stops a run nor holds it open.
-    pub const fn is_about_failures(self) -> bool {
-        matches!(self, Self::RetrySuccess)
-    }
-
     /// What it is, in one line.
     pub const fn definition(self) -> &'static str {
         match self {

@@ -75,7 +75,8 @@ impl Track {
         let gamma = GAMMA / f64::from(gating.max(1));
         let percent = confidence * 100.0;
         let required = objective
-            .required_share_ppm()
+            .required_ppm()
+            .filter(|ppm| (1..1_000_000).contains(ppm))
             .map(|ppm| f64::from(ppm) / 1e6);
         let mut decision = None;
         let mean = Rule::Mean {
@@ -146,7 +147,7 @@ impl Track {
 
     /// Whether sampling goes on until it is decided.
     pub(super) fn holds_open(&self) -> bool {
-        Self::gates(&self.objective) && !self.objective.metric.is_about_failures()
+        Self::gates(&self.objective) && self.objective.gates()
     }
 
     /// Where it stands, once decided for good.
