@@ -46,6 +46,9 @@ pub enum Input<'a> {
     /// That phase ended well.
     Leave(Phase),
     /// Facts about the connection; later facts win over earlier ones, `None` overwrites nothing.
+    ///
+    /// With `reused: Some(true)` an opening that this attempt had begun turns into a wait for the
+    /// pool: it was overtaken by a connection that another request had opened.
     Connected(Connection),
     /// The first response byte was read (raw transport only).
     FirstByte,
@@ -369,9 +372,6 @@ impl Exchange {
             proxy,
         } = facts;
         let known = &mut self.connection;
-        if !tried.is_empty() {
-            known.tried = tried;
-        }
         known.reused = reused.or(known.reused);
         known.resumed = resumed.or(known.resumed);
         for (known, fact) in [
@@ -394,6 +394,28 @@ impl Exchange {
         if !tried.is_empty() {
             known.tried = tried;
             known.tried.truncate(16);
+        }
+        if reused == Some(true) {
+            self.overtaken();
+        }
+    }
+
+    /// What looked like opening a connection was waiting for another one.
+    fn overtaken(&mut self) {
+        let line = &mut self.timeline;
+        let opening = [
+            line.dns.take(),
+            line.connect.take(),
+            line.tunnel.take(),
+            line.tls.take(),
+        ];
+        let waits = opening.into_iter().chain([line.pool]).flatten();
+        if let Some(start) = waits.map(|stretch| stretch.start).min() {
+            let end = line.send.map_or(self.now, |send| send.start);
+            line.pool = Some(Stretch {
+                start,
+                end: Some(end),
+            });
         }
     }
 

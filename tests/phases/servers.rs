@@ -167,7 +167,11 @@ async fn connection(stream: TcpStream, script: Script, heads: Arc<Mutex<Vec<Stri
     if script.end == End::RstAfterToken {
         stream.set_zero_linger().unwrap();
     }
-    tokio::time::sleep(script.tls_delay).await;
+    if !script.tls_delay.is_zero() {
+        // The delay counts from the client hello and not from the connect before it.
+        let _ = stream.peek(&mut [0]).await;
+        tokio::time::sleep(script.tls_delay).await;
+    }
     match script.tls.clone() {
         None => answer(stream, &script, &heads).await,
         Some(tls) => {
