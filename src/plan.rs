@@ -163,13 +163,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Output budget of one call, where the workload sets one.
-    pub fn max_tokens(&self) -> Option<u64> {
-        ["max_tokens", "max_completion_tokens"]
-            .iter()
-            .find_map(|name| self.workload.params.get(*name)?.as_u64())
-    }
-
     /// `relay/model/workload`.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.relay.name, self.model, self.workload.name)

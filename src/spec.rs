@@ -5,13 +5,13 @@
 //! turns the rest into types that cannot hold a contradiction.
 
 mod coherence;
-pub mod duration;
+mod duration;
 mod error;
 mod inherit;
 mod interpolate;
 pub mod objective;
 mod parse;
-pub mod quantity;
+mod quantity;
 mod reader;
 mod relay;
 mod secret;
@@ -22,6 +22,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 pub use error::{SpecError, SpecErrors};
 pub(crate) use error::{did_you_mean, listed};
@@ -53,9 +54,10 @@ pub struct Spec {
 /// Reads a duration as specs write it: `1.5s`, `150ms`.
 ///
 /// # Errors
+///
 /// Says what is wrong and what to write.
-pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    quantity::duration(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+pub fn duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
 }
 
 /// Reads a spec.

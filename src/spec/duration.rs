@@ -17,7 +17,7 @@ const DURATION_UNITS: &[(&str, f64)] = &[
 ];
 
 /// `1.5s`, `150ms`: a number and one of us, ms, s, m, h, nothing between them.
-pub fn parse(text: &str) -> Result<Duration, Wrong> {
+pub(super) fn parse(text: &str) -> Result<Duration, Wrong> {
     let wrong = |why: String, way_out: String| Wrong {
         wanted: "a duration",
         why,
@@ -59,7 +59,7 @@ pub fn parse(text: &str) -> Result<Duration, Wrong> {
 }
 
 /// [`parse`], or a zero with or without a unit.
-pub(crate) fn parse_or_zero(text: &str) -> Result<Duration, Wrong> {
+pub(super) fn parse_or_zero(text: &str) -> Result<Duration, Wrong> {
     let (number, unit) = split(text);
     let zero = decimal(number) == Some(0.0) && DURATION_UNITS.iter().any(|(name, _)| *name == unit);
     if zero || text == "0" {

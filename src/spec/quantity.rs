@@ -1,19 +1,18 @@
 //! Values with a unit: rates, counts and shares. Each has a closed list of spellings.
 
 /// Why a value with a unit cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not {wanted} ({why}); {way_out}")]
-pub struct Wrong {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
     /// What it should be: `a duration`.
-    pub wanted: &'static str,
+    pub(super) wanted: &'static str,
     /// What is wrong with it.
-    pub why: String,
+    pub(super) why: String,
     /// What to write.
-    pub way_out: String,
+    pub(super) way_out: String,
 }
 
 /// `120/min`, `100/s`, `30/h`: starts per second.
-pub(crate) fn rate(text: &str) -> Result<f64, Wrong> {
+pub(super) fn rate(text: &str) -> Result<f64, Wrong> {
     let wrong = |why: &str| Wrong {
         wanted: "a rate",
         why: why.to_owned(),
@@ -38,7 +37,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, Wrong> {
 }
 
 /// `8M`, `10k`, `500`: a whole number.
-pub(crate) fn count(text: &str) -> Result<u64, Wrong> {
+pub(super) fn count(text: &str) -> Result<u64, Wrong> {
     let wrong = |why: &str| Wrong {
         wanted: "a count",
         why: why.to_owned(),
@@ -64,7 +63,7 @@ pub(crate) fn count(text: &str) -> Result<u64, Wrong> {
 }
 
 /// `99%`, `99.5%`, `0.01%`: parts per million; a bare number is refused.
-pub(crate) fn share_ppm(text: &str) -> Result<u32, Wrong> {
+pub(super) fn share_ppm(text: &str) -> Result<u32, Wrong> {
     let wrong = |why: &str, way_out: String| Wrong {
         wanted: "a percentage",
         why: why.to_owned(),
@@ -114,7 +113,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
 }
 
 /// Digits with at most one point among them; no sign, no exponent.
-pub(crate) fn decimal(number: &str) -> Option<f64> {
+pub(super) fn decimal(number: &str) -> Option<f64> {
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let points = number.bytes().filter(|b| *b == b'.').count();
     let plain = digits > 0
