@@ -97,6 +97,16 @@ fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Writes the JSON document of some cells.
+fn document<'a>(
+    cells: impl Iterator<Item = (&'a Evidence, &'a Summary)> + Clone,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = overall(cells.clone().map(|(_, summary)| summary));
+    serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
+    writeln!(out)
+}
+
 /// Prints judged cells and gives the exit code they come to.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ enum Rule {
 impl Outlook {
     /// The outlook of an objective; `None` for a mean, which nothing decides.
     pub fn of(objective: &Objective, judge: &Judging) -> Option<Self> {
-        let required_ppm = objective.required_share_ppm()?;
+        let required_ppm = objective.required_ppm()?;
         let required = f64::from(required_ppm) / 1e6;
         let confidence_ppm = objective.confidence_ppm.unwrap_or(judge.confidence_ppm);
         let confidence = f64::from(confidence_ppm) / 1e6;

@@ -1,6 +1,6 @@
 //! One promise: `METRIC[.pNN[.N] | .mean] OP NUMBER[UNIT]`, and what it asks of the samples.
 
-pub mod grammar;
+pub(crate) mod grammar;
 
 use std::fmt;
 
@@ -68,11 +68,45 @@ pub struct Objective {
 }
 
 impl Objective {
-    /// Whether the cell's sampling waits for this objective and ends with it.
+    /// Share of samples that must be good, in parts per million; `None` for a mean.
     ///
-    /// Warnings do neither, nor does a metric about calls that failed first: a good relay has too
-    /// few of those.
-    pub fn gates(&self) -> bool {
-        self.severity == Severity::Gate && !self.metric.is_about_failures()
+    /// Every quantile is a share: `ttft.p95 < 1.5s` means that at least 95 % of the samples are
+    /// under 1.5 s, and `tps.p05 >= 20/s` that at least 95 % reach 20 tokens per second.
+    pub fn required_ppm(&self) -> Option<u32> {
+        match self.statistic {
+            Statistic::Quantile(ppm) => Some(match self.op {
+                Op::Less | Op::AtMost => ppm,
+                Op::More | Op::AtLeast => WHOLE_PPM.saturating_sub(ppm),
+            }),
+            Statistic::Rate => {
+                let bound = ppm_of(self.bound);
+                Some(match self.op {
+                    Op::Less | Op::AtMost => WHOLE_PPM.saturating_sub(bound),
+                    Op::More | Op::AtLeast => bound,
+                })
+            }
+            Statistic::Mean => None,
+        }
     }
+
+    /// Whether a miss fails the test and an open question keeps the cell sampling.
+    ///
+    /// Warnings do neither, nor does `retry_success`: it looks at calls that failed first, and a
+    /// good relay has too few of those.
+    pub fn gates(&self) -> bool {
+        self.severity == Severity::Gate && self.metric != Metric::RetrySuccess
+    }
+}
+
+/// One whole in parts per million.
+pub(crate) const WHOLE_PPM: u32 = 1_000_000;
+
+/// A share between 0 and 1 in parts per million.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=1000000 before the cast"
+)]
+fn ppm_of(share: f64) -> u32 {
+    (share * f64::from(WHOLE_PPM)).round().clamp(0.0, 1e6) as u32
 }
