@@ -17,7 +17,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// plan waits the same times. Nothing is tried again once model output arrived: the caller of a
 /// real client would have shown it. A relay that asks for more than a minute is not asked again:
 /// coming back sooner would break its word, and waiting would hold the run.
-pub fn next(
+pub(super) fn next(
     retry: &Retry,
     tried: u32,
     observation: &Observation,

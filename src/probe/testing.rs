@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
-use crate::observation::{
-    Connection, Counts, Ending, Observation, Packets, Phase, Timeline,
-};
+use crate::observation::{Connection, Counts, Ending, Observation, Packets, Phase, Timeline};
 use crate::plan::{
     Cell, ConnectionMode, Endpoint, HttpVersion, Proxy, Relay, Retry, Sampling, TransportKind,
     Workload,
@@ -34,6 +32,7 @@ pub(super) fn observation() -> Observation {
         timeline: Timeline::default(),
         ending: Ending::Unreachable,
         timed_out: None,
+        lost: None,
         last_phase: Phase::Connect,
         findings: Vec::new(),
         warnings: Vec::new(),
@@ -43,6 +42,7 @@ pub(super) fn observation() -> Observation {
         headers: Vec::new(),
         retry_after: None,
         error_code: None,
+        error_kind: None,
         model: None,
         response_id: None,
         fingerprint: None,
