@@ -154,7 +154,10 @@ pub async fn drive<T: Attempts>(
             None => ended.unwrap_or(CloseReason::Budget),
         },
         abandoned: tally.abandoned,
-        self_check: check.map_or_else(|_| SelfCheck::default(), |probe| probe.finish(&tally.starts)),
+        self_check: check.map_or_else(
+            |_| SelfCheck::default(),
+            |probe| probe.finish(&tally.starts),
+        ),
         error,
     }
 }

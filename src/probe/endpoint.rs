@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use http::HeaderMap;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
 use secrecy::SecretString;
 use url::{Host, Url};
 
@@ -235,7 +235,8 @@ fn names(entry: &str, url: &Url) -> bool {
     if let Some(address) = address {
         if let Some((network, bits)) = entry.split_once('/') {
             return network.parse().is_ok_and(|network| {
-                bits.parse().is_ok_and(|bits| contains(network, bits, address))
+                bits.parse()
+                    .is_ok_and(|bits| contains(network, bits, address))
             });
         }
         if let Ok(named) = entry.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -256,10 +257,7 @@ fn names(entry: &str, url: &Url) -> bool {
         .trim_start_matches('.')
         .trim_matches(['[', ']'])
         .to_ascii_lowercase();
-    let host = url
-        .host_str()
-        .unwrap_or_default()
-        .trim_matches(['[', ']']);
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     !name.is_empty()
         && host
             .strip_suffix(name.as_str())
@@ -348,10 +346,7 @@ mod tests {
             let extra = BTreeMap::from([(name.to_owned(), value.to_owned())]);
             headers(Protocol::OpenaiChat, true, &extra, None).unwrap_err()
         };
-        assert_eq!(
-            refused("x y", "a"),
-            EndpointError::Header("x y".to_owned())
-        );
+        assert_eq!(refused("x y", "a"), EndpointError::Header("x y".to_owned()));
         assert_eq!(
             refused("x-a", "canary\r\nhost: b"),
             EndpointError::Header("x-a".to_owned())
@@ -401,7 +396,10 @@ mod tests {
     #[test]
     fn no_proxy_names_hosts_domains_addresses_and_networks() {
         let exempt = |to: &str, list: &str| is_exempt(&url(to), list);
-        assert!(exempt("https://relay.example", "other.example, relay.example"));
+        assert!(exempt(
+            "https://relay.example",
+            "other.example, relay.example"
+        ));
         assert!(exempt("https://eu.relay.example", "relay.example"));
         assert!(exempt("https://eu.relay.example", ".Relay.example"));
         assert!(exempt("https://eu.relay.example", "*.relay.example"));

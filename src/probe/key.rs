@@ -276,7 +276,11 @@ mod tests {
         let key = from_command(&["sh", "-c", "echo sk-canary-1234"]).unwrap();
         assert_eq!(key.expose_secret(), SECRET);
         let failed = from_command(&["sh", "-c", "echo sk-canary-1234; exit 3"]).unwrap_err();
-        assert!(failed.to_string().starts_with("the key command `sh` failed"));
+        assert!(
+            failed
+                .to_string()
+                .starts_with("the key command `sh` failed")
+        );
         assert!(!format!("{failed} {failed:?}").contains(SECRET));
         let unknown = from_command(&["/nonexistent/program"]).unwrap_err();
         assert!(matches!(unknown, KeyError::Command { .. }));

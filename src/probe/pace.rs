@@ -61,13 +61,14 @@ impl<T: Attempts> Pacing<T> {
             .slots(&self.sampling)
             .filter(move |slot| slot.warmup || slot.index >= skip)
             .peekable();
-        let warmups: Vec<Slot> =
-            std::iter::from_fn(|| slots.next_if(|slot| slot.warmup)).collect();
+        let warmups: Vec<Slot> = std::iter::from_fn(|| slots.next_if(|slot| slot.warmup)).collect();
         let mut started = 0;
         let mut base = Duration::ZERO;
         if let Some(last) = warmups.last() {
             base = last.start;
-            started += self.play(warmups.into_iter(), Duration::ZERO, &permits).await;
+            started += self
+                .play(warmups.into_iter(), Duration::ZERO, &permits)
+                .await;
             // All permits are back when all warm-ups are over.
             tokio::select! {
                 biased;

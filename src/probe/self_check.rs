@@ -222,9 +222,7 @@ mod tests {
         );
         assert_eq!(
             verdict(check, &starts(&[(98, 0), (2, 101)], true)).as_deref(),
-            Some(
-                "held back by sampling.concurrency: 2 of 100 starts were more than 100 ms late"
-            )
+            Some("held back by sampling.concurrency: 2 of 100 starts were more than 100 ms late")
         );
     }
 
@@ -284,6 +282,9 @@ mod tests {
         let check = probe.finish(&Starts::default());
         assert!(check.loop_probes >= 90);
         assert!(check.loop_lag_p99 <= ms(1));
-        assert_eq!(check.invalid.filter(|why| !why.contains("wall clock")), None);
+        assert_eq!(
+            check.invalid.filter(|why| !why.contains("wall clock")),
+            None
+        );
     }
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
-use crate::observation::{
-    Connection, Counts, Ending, Observation, Packets, Phase, Timeline,
-};
+use crate::observation::{Connection, Counts, Ending, Observation, Packets, Phase, Timeline};
 use crate::plan::{
     Cell, ConnectionMode, Endpoint, HttpVersion, Proxy, Relay, Retry, Sampling, TransportKind,
     Workload,

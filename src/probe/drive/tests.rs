@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::dialect::Protocol;
 use crate::observation::{Ending, Phase};
 use crate::probe::call::{Call, call_once};
 use crate::probe::clock::Clock;
@@ -211,10 +210,7 @@ async fn a_start_that_the_concurrency_limit_delays_is_recorded_as_lag() {
         concurrency: 1,
         ..sampling(10)
     };
-    let (driven, samples) = run(&one_at_a_time, 0, ALL, never(), |_| {
-        Answer::Whole(ms(1000))
-    })
-    .await;
+    let (driven, samples) = run(&one_at_a_time, 0, ALL, never(), |_| Answer::Whole(ms(1000))).await;
     for pair in samples.windows(2) {
         let t0 = |sample: &Sample| sample.planned + sample.lag;
         assert!(t0(&pair[1]) >= t0(&pair[0]) + ms(1000));
@@ -254,10 +250,7 @@ async fn retry_after_is_waited_for_and_recorded() {
 async fn nothing_is_tried_again_after_the_first_token() {
     let (_, samples) = run(&sampling(1), 0, ALL, never(), |_| Answer::CutAfterToken).await;
     assert_eq!(samples[0].attempts.len(), 1);
-    assert_eq!(
-        samples[0].attempts[0].observation.ending,
-        Ending::Truncated
-    );
+    assert_eq!(samples[0].attempts[0].observation.ending, Ending::Truncated);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +309,10 @@ async fn when_the_sink_has_enough_calls_under_way_get_two_seconds() {
     assert!(samples.len() > 1, "the grace brought nothing");
     assert!(driven.abandoned > 0);
     let calls = samples.len() as u64 + driven.abandoned;
-    assert!(calls < 80, "{calls} calls were started in about 3 s at 10/s");
+    assert!(
+        calls < 80,
+        "{calls} calls were started in about 3 s at 10/s"
+    );
     let begin = begin.lock().unwrap().unwrap();
     assert!(begin.elapsed() < ms(6000));
 }
@@ -353,10 +349,7 @@ async fn warm_ups_are_over_before_the_first_counted_call() {
     .await;
     assert_eq!(driven.reason, CloseReason::Budget);
     let flags: Vec<bool> = samples.iter().map(|sample| sample.warmup).collect();
-    assert_eq!(
-        flags,
-        [true, true, true, false, false, false, false, false]
-    );
+    assert_eq!(flags, [true, true, true, false, false, false, false, false]);
     // Waiting for them is no lag of the counted calls.
     assert!(samples.iter().all(|sample| sample.lag <= ms(2)));
 }
@@ -417,5 +410,4 @@ async fn a_single_call_is_made_at_once() {
     let silent = StandIn::new(|_| Answer::Silence);
     let sample = call_once(&silent, call, after(ms(50))).await;
     assert_eq!(sample.attempts[0].observation.ending, Ending::Cancelled);
-    assert_eq!(Protocol::OpenaiChat, cell.relay.protocol);
 }
