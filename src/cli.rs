@@ -101,7 +101,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // clap picks stdout for help and stderr for mistakes; a closed pipe is nobody's error.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { Exit::Usage } else { Exit::Pass });
+            return ExitCode::from(if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Pass
+            });
         }
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -132,12 +136,16 @@ pub(crate) fn colour() -> bool {
     if set("NO_COLOR") {
         return false;
     }
-    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+    let forced =
+        std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
     forced || io::stdout().is_terminal()
 }
 
 /// A line on stderr.
-#[expect(clippy::print_stderr, reason = "errors of the command belong on stderr")]
+#[expect(
+    clippy::print_stderr,
+    reason = "errors of the command belong on stderr"
+)]
 pub(crate) fn complain(line: &str) {
     eprintln!("{line}");
 }

@@ -13,6 +13,7 @@ mod pace;
 pub mod raw;
 pub mod reqwest_client;
 mod retry;
+pub mod scrub;
 mod self_check;
 #[cfg(test)]
 mod testing;

@@ -95,9 +95,7 @@ impl Planned {
         // A panic in another trial must not turn into a second, unrelated failure here.
         let mut settled = slot.lock().unwrap_or_else(PoisonError::into_inner);
         settled
-            .get_or_insert_with(|| {
-                runner.cell(self, cell).map_err(Arc::new)
-            })
+            .get_or_insert_with(|| runner.cell(self, cell).map_err(Arc::new))
             .clone()
     }
 }

@@ -27,7 +27,11 @@ pub fn judge(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Resu
         complain(&format!("error: {mistake}"));
     }
     let exit = print(&judged, format, colour(), out)?;
-    Ok(if mistakes.is_empty() { exit } else { Exit::Usage })
+    Ok(if mistakes.is_empty() {
+        exit
+    } else {
+        Exit::Usage
+    })
 }
 
 /// One evidence file, judged.
@@ -59,7 +63,10 @@ fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
             }
         };
         if paths.is_empty() {
-            mistakes.push(format!("{}: no evidence (*{EVIDENCE}) in it", file.display()));
+            mistakes.push(format!(
+                "{}: no evidence (*{EVIDENCE}) in it",
+                file.display()
+            ));
         }
         for path in paths {
             match evidence::read(&path) {

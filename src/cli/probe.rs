@@ -211,7 +211,10 @@ fn call(args: &Args, ready: Ready, out: &mut dyn Write) -> io::Result<Exit> {
     let blame = blame(seen);
     match args.format {
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &render::as_json(&sample, seen, &blame, args.content))?;
+            serde_json::to_writer_pretty(
+                &mut *out,
+                &render::as_json(&sample, seen, &blame, args.content),
+            )?;
             writeln!(out)?;
         }
         Format::Text => {
@@ -228,7 +231,10 @@ fn call(args: &Args, ready: Ready, out: &mut dyn Write) -> io::Result<Exit> {
 
 /// The one cell that the command line describes.
 fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
-    let mut content = args.prompt.clone().unwrap_or_else(|| DEFAULT_PROMPT.to_owned());
+    let mut content = args
+        .prompt
+        .clone()
+        .unwrap_or_else(|| DEFAULT_PROMPT.to_owned());
     if args.seal {
         content.push_str(" End your answer with `{{seal}}`.");
     }
@@ -266,7 +272,10 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
             api_key: Some(KeySource::Env(args.api_key_env.clone())),
             required: false,
         },
-        model: args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+        model: args
+            .model
+            .clone()
+            .unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
         workload: Workload {
             name: "probe".to_owned(),
             messages: vec![Message {
@@ -294,13 +303,21 @@ fn key(variable: &str) -> Result<Option<SecretString>, String> {
 
 fn timeouts(text: Option<&str>) -> Result<Timeouts, String> {
     let mut limits = Timeouts::default();
-    for part in text.unwrap_or_default().split(',').filter(|part| !part.trim().is_empty()) {
+    for part in text
+        .unwrap_or_default()
+        .split(',')
+        .filter(|part| !part.trim().is_empty())
+    {
         let help = || {
-            format!("--timeout: `{part}` is not LIMIT=DURATION, as in first_token=2s,idle=2s,total=10s")
+            format!(
+                "--timeout: `{part}` is not LIMIT=DURATION, as in first_token=2s,idle=2s,total=10s"
+            )
         };
         let (name, value) = part.split_once('=').ok_or_else(help)?;
         let value = spec::duration(value.trim()).map_err(|why| format!("{}: {why}", help()))?;
-        let named = Limit::ALL.iter().find(|limit| limit.as_str() == name.trim());
+        let named = Limit::ALL
+            .iter()
+            .find(|limit| limit.as_str() == name.trim());
         let place = match named.copied() {
             Some(Limit::Dns) => &mut limits.dns,
             Some(Limit::Connect) => &mut limits.connect,

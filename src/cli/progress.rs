@@ -49,7 +49,10 @@ impl Board {
 }
 
 impl State {
-    #[expect(clippy::disallowed_methods, reason = "how often to redraw is the terminal's business")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how often to redraw is the terminal's business"
+    )]
     fn draw(&mut self) {
         let now = Instant::now();
         if self.drawn.is_some_and(|drawn| now - drawn < EVERY) {

@@ -87,9 +87,17 @@ pub(super) fn sample(
         complain(&format!("warning: {warning}"));
     }
     if format == Format::Text {
-        writeln!(out, "\n{exported}, in {}", session.folder().path().display())?;
+        writeln!(
+            out,
+            "\n{exported}, in {}",
+            session.folder().path().display()
+        )?;
     }
-    Ok(if failed_to_measure { Exit::NotMeasured } else { exit })
+    Ok(if failed_to_measure {
+        Exit::NotMeasured
+    } else {
+        exit
+    })
 }
 
 enum Skipped {
@@ -138,5 +146,9 @@ pub(super) fn load(files: &[PathBuf], profile: Option<&str>) -> Result<Vec<Plann
             Err(error) => mistakes.push_str(&error.render(colour())),
         }
     }
-    if mistakes.is_empty() { Ok(plans) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(plans)
+    } else {
+        Err(mistakes)
+    }
 }

@@ -70,7 +70,11 @@ pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mista
                     .plan
                     .cells
                     .iter()
-                    .flat_map(|cell| cell.objectives.iter().map(|objective| test_name(cell, objective)))
+                    .flat_map(|cell| {
+                        cell.objectives
+                            .iter()
+                            .map(|objective| test_name(cell, objective))
+                    })
                     .find(|name| !names.insert(name.clone()));
                 if let Some(name) = clash {
                     mistakes.push(Mistake::SameTest(name, path.clone()));

@@ -1,5 +1,6 @@
 //! One call to the relay: attempts, the waits between them, and the sample they make.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use super::Attempts;
 use super::cancel::Cancel;
 use super::clock::Clock;
 use super::endpoint::Endpoint;
+use super::scrub::Scrub;
 use super::transport::Request;
 use super::{retry, trace};
 use crate::dialect::Prompt;
@@ -26,6 +28,7 @@ pub struct Call {
     asked: Asked,
     timeouts: Timeouts,
     retry: Retry,
+    scrub: Arc<Scrub>,
 }
 
 impl Call {
@@ -75,6 +78,7 @@ impl Call {
             },
             timeouts: cell.relay.timeouts,
             retry: cell.relay.retry.clone(),
+            scrub: Arc::clone(endpoint.scrub()),
             slot,
         }
     }
@@ -137,7 +141,8 @@ pub(super) async fn make<T: Attempts>(
         attempts
             .attempt(&call.request, &mut exchange, &own, cancel)
             .await;
-        let observation = exchange.finish();
+        let mut observation = exchange.finish();
+        call.scrub.clean(&mut observation);
         let called_off = observation.ending == Ending::Cancelled;
         let tried = u32::try_from(sample.attempts.len() + 1).unwrap_or(u32::MAX);
         let wait = retry::next(&call.retry, tried, &observation, &sample.id);

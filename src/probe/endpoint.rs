@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -9,6 +10,7 @@ use secrecy::SecretString;
 use url::{Host, Url};
 
 use super::key;
+use super::scrub::Scrub;
 use crate::dialect::Protocol;
 use crate::plan::{Proxy, Relay};
 
@@ -46,6 +48,7 @@ pub struct Endpoint {
     url: Url,
     base: String,
     headers: HeaderMap,
+    scrub: Arc<Scrub>,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -73,10 +76,14 @@ impl Endpoint {
             base.path().trim_end_matches('/'),
             path.trim_start_matches('/')
         ));
+        // Any header of the spec may carry a credential, as the key does.
+        let extra = relay.headers.values().map(|value| value.clone().into());
+        let scrub = Scrub::of(key.cloned().into_iter().chain(extra));
         Ok(Self {
             url,
             base: base.as_str().trim_end_matches('/').to_owned(),
             headers: headers(relay.protocol, relay.stream, &relay.headers, key)?,
+            scrub: Arc::new(scrub),
         })
     }
 
@@ -88,6 +95,11 @@ impl Endpoint {
     /// The base URL for evidence: no user info, no query, no trailing slash.
     pub fn base(&self) -> &str {
         &self.base
+    }
+
+    /// What takes the secrets of these requests out of the answers.
+    pub fn scrub(&self) -> &Arc<Scrub> {
+        &self.scrub
     }
 
     /// The headers of one request, with the trace context where it is to be passed on.

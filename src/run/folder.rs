@@ -100,7 +100,11 @@ fn component(text: &str) -> String {
     let safe = safe.trim_start_matches('.');
     if safe.is_empty() || safe.len() > 100 {
         let hash = Sha256::digest(text.as_bytes());
-        let hex: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = hash
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         return format!("{}{hex}", safe.get(..80).unwrap_or_default());
     }
     safe.to_owned()

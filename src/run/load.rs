@@ -39,7 +39,12 @@ impl LoadError {
 /// When it cannot be read or is wrong.
 pub fn load(path: &Path, profile: Option<&str>) -> Result<Planned, LoadError> {
     let text = read(path).map_err(|error| LoadError::Read(path.to_owned(), error))?;
-    plan_text(&shown(path), &text, path.parent().unwrap_or(Path::new("")), profile)
+    plan_text(
+        &shown(path),
+        &text,
+        path.parent().unwrap_or(Path::new("")),
+        profile,
+    )
 }
 
 /// Parses and resolves a spec that is at hand; its relative paths start at `base`.

@@ -14,8 +14,7 @@ use sha2::{Digest, Sha256};
 use super::target::{Target, TargetError};
 use super::{CellOutcome, FolderError, Planned, Progress, Runner, host_name};
 use crate::evidence::{
-    Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample,
-    Writer,
+    Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
 use crate::plan::Cell;
 use crate::probe::clock::Clock;
@@ -90,7 +89,10 @@ pub(super) async fn settle(
             skip: recorder.next_index(),
             propagate: planned.plan.otel.propagate,
         };
-        drive(job, runner.cancel.clone(), &mut |sample| recorder.take(sample)).await
+        drive(job, runner.cancel.clone(), &mut |sample| {
+            recorder.take(sample)
+        })
+        .await
     };
     if let Some(embedded) = target.embedded {
         embedded.stop().await;
@@ -167,10 +169,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn close(
-        mut self,
-        driven: Driven,
-    ) -> Result<(Evidence, Vec<verdict::Verdict>), EvidenceError> {
+    fn close(mut self, driven: Driven) -> Result<(Evidence, Vec<verdict::Verdict>), EvidenceError> {
         self.syncing.stop();
         if let Some(error) = self.failure {
             return Err(error);

@@ -108,12 +108,14 @@ impl Target {
             relay: named(),
             source,
         };
-        let endpoint = Endpoint::new(base_url, relay, &cell.model, key.as_ref()).map_err(addressed)?;
+        let endpoint =
+            Endpoint::new(base_url, relay, &cell.model, key.as_ref()).map_err(addressed)?;
         let proxy = endpoint::proxy(&relay.proxy, endpoint.url(), &env).map_err(addressed)?;
         let mut extra_ca_pem = Vec::new();
         if let Some(file) = &relay.ca_file {
             let path = base.join(file);
-            extra_ca_pem.push(fs::read(&path).map_err(|source| TargetError::CaFile { path, source })?);
+            extra_ca_pem
+                .push(fs::read(&path).map_err(|source| TargetError::CaFile { path, source })?);
         }
         // The certificate of an embedded relay is trusted by the client of this cell only.
         extra_ca_pem.extend(
@@ -128,10 +130,11 @@ impl Target {
             proxy,
             extra_ca_pem,
         };
-        let transport = Transport::new(relay.transport, &dial).map_err(|source| TargetError::Dial {
-            relay: named(),
-            source,
-        })?;
+        let transport =
+            Transport::new(relay.transport, &dial).map_err(|source| TargetError::Dial {
+                relay: named(),
+                source,
+            })?;
         Ok(Self {
             endpoint,
             transport,

@@ -52,7 +52,10 @@ pub(super) fn as_json(sample: &Sample, seen: &Observation, blame: &Blame, conten
         "trace_id": sample.trace_id,
     });
     if content && let Some(members) = document.as_object_mut() {
-        members.insert("content".to_owned(), json!(seen.text.clone().unwrap_or_default()));
+        members.insert(
+            "content".to_owned(),
+            json!(seen.text.clone().unwrap_or_default()),
+        );
     }
     document
 }
@@ -105,14 +108,20 @@ pub(super) fn as_text(
         push(&mut text, &format!("odd       {warning}"));
     }
     if outcome != "ok" {
-        let place = format!("look at   {}, phase {}: {}", blame.party, blame.phase, blame.rule);
+        let place = format!(
+            "look at   {}, phase {}: {}",
+            blame.party, blame.phase, blame.rule
+        );
         push(&mut text, &place);
     }
     push(&mut text, &format!("answer    {}", answer(seen)));
     push(&mut text, &format!("trace id  {}", sample.trace_id));
     if content {
         text.push('\n');
-        push(&mut text, &printable(seen.text.as_deref().unwrap_or_default()));
+        push(
+            &mut text,
+            &printable(seen.text.as_deref().unwrap_or_default()),
+        );
     }
     text
 }
@@ -172,7 +181,9 @@ fn rows(line: &Timeline) -> Vec<(&'static str, Duration, Duration)> {
                 }
                 from = Some(mark.max(start));
             }
-            None if marks.iter().any(|(later, at)| *later > phase && at.is_some()) => {}
+            None if marks
+                .iter()
+                .any(|(later, at)| *later > phase && at.is_some()) => {}
             None => {
                 if start < line.over {
                     rows.push((phase.as_str(), start, line.over));
@@ -248,6 +259,12 @@ fn answer(seen: &Observation) -> String {
 /// A relay's text must not steer the terminal.
 fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c })
+        .map(|c| {
+            if c.is_control() && c != '\n' && c != '\t' {
+                '\u{FFFD}'
+            } else {
+                c
+            }
+        })
         .collect()
 }
