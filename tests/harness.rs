@@ -220,10 +220,10 @@ fn listing() {
     assert_eq!(
         seen.listed(),
         [
-            "one/m/default/parse_success >= 90%",
             "one/m/default/ttft.p90 < 5s",
-            "two/m/default/parse_success >= 90%",
+            "one/m/default/parse_success >= 90%",
             "two/m/default/ttft.p90 < 5s",
+            "two/m/default/parse_success >= 90%",
         ]
     );
     assert!(
