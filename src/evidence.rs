@@ -6,6 +6,8 @@
 //! header values are not part of any type in this module.
 
 mod file;
+#[cfg(test)]
+pub(crate) mod fixtures;
 
 pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, read};
 

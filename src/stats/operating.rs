@@ -59,7 +59,8 @@ pub fn samples_for(design: &Design, p: f64, power: f64, most: u64) -> Option<u64
         if passed >= power {
             return Some(n);
         }
-        // What has already failed, or is still to come, cannot lift the sum any more.
+        walk.close_hopeless(most);
+        // What is still open is all that can be added.
         if passed + walk.open() < power {
             return None;
         }

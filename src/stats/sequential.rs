@@ -245,7 +245,7 @@ impl Account {
         let n = self.tally.n().saturating_add(self.missing);
         if self.pass_at.is_some_and(|at| n >= at) {
             Standing::Pass
-        } else if n <= self.fail_until {
+        } else if self.fail_until > 0 && n <= self.fail_until {
             Standing::Fail
         } else if n_max.is_some_and(|most| self.pass_at.is_none_or(|at| at > most)) {
             Standing::CannotPass
@@ -337,6 +337,13 @@ mod tests {
         let (from, to) = design(0.99).grey_zone();
         assert!((0.00495..0.00505).contains(&from), "{from}");
         assert!((0.0179..0.0181).contains(&to), "{to}");
+    }
+
+    #[test]
+    fn nothing_counted_decides_nothing() {
+        let account = Account::new(design(0.95));
+        assert_eq!(account.standing(Some(74)), Standing::Open);
+        assert_eq!(account.standing(Some(73)), Standing::CannotPass);
     }
 
     #[test]

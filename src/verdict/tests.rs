@@ -1,1 +1,472 @@
+//! What is decided, when, and with which reason.
 
+use std::time::Duration;
+
+use super::*;
+use crate::evidence::fixtures::*;
+use crate::evidence::{CloseReason, Line, Sample};
+use crate::plan::{Method, Mode, Stop};
+
+fn samples(outcomes: impl IntoIterator<Item = bool>) -> Vec<Sample> {
+    outcomes
+        .into_iter()
+        .zip(0..)
+        .map(|(fine, index)| sample(index, if fine { good() } else { slow(2000) }))
+        .collect()
+}
+
+fn decided(evidence: &Evidence) -> Vec<Decision> {
+    judge(evidence)
+        .iter()
+        .map(|verdict| verdict.decision)
+        .collect()
+}
+
+const fn open(reason: Inconclusive) -> Decision {
+    Decision::Inconclusive(reason)
+}
+
+#[test]
+fn seventy_four_clean_samples_prove_a_p95() {
+    let objectives = vec![ttft_p95()];
+    let all = |n| {
+        let mut evidence = evidence(objectives.clone(), 232, samples(vec![true; n]));
+        evidence.close = Some(close(CloseReason::Decided));
+        judge(&evidence).remove(0)
+    };
+    assert_eq!(all(73).decision, open(Inconclusive::StoppedEarly));
+    assert_eq!(all(73).further_clean, Some(1));
+    let verdict = all(74);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!((verdict.n, verdict.failures), (74, 0));
+    assert!(verdict.lower >= 0.95);
+    assert_eq!(verdict.observed, Some(0.12));
+}
+
+#[test]
+fn samples_after_the_decision_are_not_used() {
+    let mut outcomes = vec![true; 74];
+    outcomes.extend([false; 20]);
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, samples(outcomes))).remove(0);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!((verdict.n, verdict.failures), (74, 0));
+}
+
+#[test]
+fn three_failures_at_once_violate_a_p95() {
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, samples([false; 3]))).remove(0);
+    assert_eq!(verdict.decision, Decision::Violated);
+    assert_eq!(verdict.failing, [0, 1, 2]);
+    assert!(verdict.upper <= 0.95);
+}
+
+#[test]
+fn results_are_applied_in_planned_order() {
+    // The failures are the last to finish; taken as they finish the relay would have passed.
+    let mut all = samples((0..80).map(|index| index >= 4));
+    all.rotate_left(4);
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all.clone())).remove(0);
+    assert_eq!(verdict.decision, Decision::Violated);
+    assert_eq!(verdict.n, 3);
+
+    let mut live = Judge::new(&[ttft_p95()], &judging(), 232);
+    for sample in &all[..76] {
+        live.take(sample);
+        assert!(!live.is_decided(), "slots 0 to 3 are still open");
+    }
+    all[76..].iter().for_each(|sample| live.take(sample));
+    assert!(live.is_decided());
+    assert_eq!(live.standing().remove(0), live.finish(None).remove(0));
+}
+
+#[test]
+fn the_record_gives_what_the_run_decided() {
+    let objectives = [ttft_p95(), parse_success(), interruption(), tps_p05()];
+    let mut live = Judge::new(&objectives, &judging(), 600);
+    let mut record = evidence(objectives.to_vec(), 600, []);
+    let mut index = 0;
+    while !live.is_decided() {
+        let seen = match index % 97 {
+            13 => slow(1800),
+            50 => truncated(),
+            80 => refused(503),
+            _ => good(),
+        };
+        let sample = sample(index, seen);
+        live.take(&sample);
+        record.push(Line::Sample(Box::new(sample)));
+        index += 1;
+    }
+    let close = close(CloseReason::Decided);
+    record.push(Line::Close(close.clone()));
+    assert_eq!(live.finish(Some(&close)), judge(&record));
+}
+
+#[test]
+fn a_slot_that_was_never_answered_may_not_help_a_pass() {
+    let mut all = samples(vec![true; 75]);
+    all.remove(40);
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);
+    assert_eq!(verdict.decision, open(Inconclusive::MissingSlots));
+    assert_eq!((verdict.n, verdict.missing), (74, 1));
+    assert_eq!(verdict.further_clean, Some(113 - 75));
+}
+
+#[test]
+fn a_slot_that_was_never_answered_does_not_make_a_violation() {
+    let mut all = samples([false; 4]);
+    all.remove(1);
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);
+    assert_eq!(verdict.decision, open(Inconclusive::StoppedEarly));
+    assert_eq!((verdict.failures, verdict.missing), (3, 1));
+}
+
+#[test]
+fn a_call_that_we_called_off_leaves_a_gap_and_no_failure() {
+    let mut all = samples([true; 3]);
+    all[1].attempts[0].observation.ending = crate::observation::Ending::Cancelled;
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);
+    assert_eq!((verdict.n, verdict.failures, verdict.missing), (2, 0, 1));
+}
+
+#[test]
+fn a_run_that_goes_on_counts_the_slots_that_its_predecessor_lost() {
+    let mut before = samples(vec![true; 40]);
+    before.remove(20);
+    let mut live = Judge::new(&[ttft_p95()], &judging(), 232);
+    before.iter().for_each(|sample| live.take(sample));
+    live.close_gaps();
+    assert_eq!(live.used(), 39);
+    for index in 40..112 {
+        live.take(&sample(index, good()));
+        assert!(!live.is_decided());
+    }
+    live.take(&sample(112, good()));
+    assert!(live.is_decided());
+    assert_eq!(live.finish(None)[0].decision, Decision::Pass);
+}
+
+#[test]
+fn slots_beyond_the_plan_and_slots_seen_twice_change_nothing() {
+    let mut all = samples([true; 10]);
+    all.extend(samples([false; 10]));
+    all.push(sample(u64::MAX, slow(2000)));
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);
+    assert_eq!((verdict.n, verdict.failures, verdict.missing), (10, 0, 0));
+}
+
+#[test]
+fn an_objective_that_can_no_longer_pass_is_closed_and_the_others_go_on() {
+    // At 99 % two failures need 774 samples.
+    let objectives = vec![parse_success(), interruption()];
+    let mut live = Judge::new(&objectives, &judging(), 700);
+    for index in 0..80 {
+        let mut seen = good();
+        seen.parse_ok = index != 20 && index != 50;
+        live.take(&sample(index, seen));
+        assert_eq!(live.is_decided(), index >= 73, "{index}");
+    }
+    let verdicts = live.finish(Some(&close(CloseReason::Decided)));
+    assert_eq!(verdicts[0].decision, open(Inconclusive::CannotPass));
+    assert_eq!(verdicts[0].further_clean, Some(774 - 51));
+    assert_eq!(verdicts[1].decision, Decision::Pass);
+}
+
+#[test]
+fn the_first_bad_news_ends_a_cell_where_the_spec_says_so() {
+    let first = Judging {
+        stop: Stop::First,
+        ..judging()
+    };
+    let mut live = Judge::new(&[ttft_p95(), interruption()], &first, 232);
+    for index in 0..4 {
+        live.take(&sample(index, slow(2000)));
+    }
+    assert!(live.is_decided());
+    let verdicts = live.finish(Some(&close(CloseReason::Decided)));
+    assert_eq!(verdicts[0].decision, Decision::Violated);
+    assert_eq!(
+        verdicts[0].n, 4,
+        "with two objectives each has half of gamma"
+    );
+    assert_eq!(verdicts[1].decision, open(Inconclusive::StoppedEarly));
+}
+
+#[test]
+fn warnings_and_retries_neither_stop_a_run_nor_hold_it_open() {
+    let warning = Objective {
+        severity: Severity::Warn,
+        ..interruption()
+    };
+    let objectives = [ttft_p95(), warning, retry_success(), ttft_mean()];
+    let mut live = Judge::new(&objectives, &judging(), 232);
+    for index in 0..113 {
+        assert!(!live.is_decided(), "{index}");
+        let seen = if index < 4 { truncated() } else { good() };
+        let seen = if index == 60 { slow(2000) } else { seen };
+        live.take(&sample(index, seen));
+    }
+    assert!(live.is_decided());
+    let verdicts = live.finish(Some(&close(CloseReason::Decided)));
+    assert_eq!(verdicts[0].decision, Decision::Pass);
+    assert_eq!(verdicts[1].decision, Decision::Violated);
+    assert_eq!(verdicts[2].decision, open(Inconclusive::NoData));
+    assert_eq!(verdicts[3].decision, Decision::Pass);
+    let effects: Vec<Effect> = objectives
+        .iter()
+        .zip(&verdicts)
+        .map(|(objective, verdict)| effect(verdict, objective, &judging()))
+        .collect();
+    assert_eq!(
+        effects,
+        [Effect::Ok, Effect::Warning, Effect::Failure, Effect::Ok]
+    );
+}
+
+#[test]
+fn with_nothing_that_gates_the_whole_plan_is_measured() {
+    let mut live = Judge::new(&[ttft_mean()], &judging(), 5);
+    for index in 0..5 {
+        assert!(!live.is_decided());
+        live.take(&sample(index, slow(2000)));
+    }
+    assert!(live.is_decided());
+    let verdict = live.finish(None).remove(0);
+    assert_eq!(verdict.decision, Decision::Violated);
+    assert_eq!(
+        (verdict.lower, verdict.upper),
+        (0.0, 1.0),
+        "a mean claims nothing"
+    );
+    assert_eq!(verdict.observed, Some(2.0));
+}
+
+#[test]
+fn many_undefined_values_leave_an_objective_undecided() {
+    let tenth_unknown = |index: u64| {
+        let mut seen = good();
+        if index.is_multiple_of(8) {
+            seen.usage = None;
+        }
+        sample(index, seen)
+    };
+    let all: Vec<Sample> = (0..232).map(tenth_unknown).collect();
+    let verdict = judge(&evidence(vec![tps_p05()], 232, all)).remove(0);
+    assert_eq!(verdict.decision, open(Inconclusive::UndefinedMetric));
+    assert!(
+        verdict.undefined <= 24,
+        "closed as soon as one in ten of the plan is undefined"
+    );
+}
+
+#[test]
+fn a_few_undefined_values_at_the_start_only_delay_a_pass() {
+    let all = (0..232).map(|index| {
+        let mut seen = good();
+        if index < 10 {
+            seen.usage = None;
+        }
+        sample(index, seen)
+    });
+    let verdict = judge(&evidence(vec![tps_p05()], 232, all)).remove(0);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!((verdict.n, verdict.undefined), (90, 10));
+}
+
+#[test]
+fn three_cut_streams_among_many_without_usage_violate_no_speed() {
+    let all = (0..60).map(|index| {
+        let mut seen = good();
+        seen.usage = None;
+        sample(
+            index,
+            if [20, 30, 40].contains(&index) {
+                truncated()
+            } else {
+                seen
+            },
+        )
+    });
+    let verdicts = decided(&evidence(vec![tps_p05()], 4000, all));
+    assert_ne!(verdicts, [Decision::Violated]);
+}
+
+#[test]
+fn an_unfit_probe_says_nothing_of_the_relay() {
+    let mut record = evidence(vec![ttft_p95()], 232, samples([false; 10]));
+    let mut unfit = close(CloseReason::Decided);
+    unfit.self_check.invalid = Some("client saturated".to_owned());
+    record.push(Line::Close(unfit));
+    let verdict = judge(&record).remove(0);
+    assert_eq!(verdict.decision, open(Inconclusive::InvalidRun));
+    assert_eq!(verdict.note.as_deref(), Some("client saturated"));
+    // A later, sound session does not heal what an unfit one measured.
+    record.push(Line::Close(close(CloseReason::Decided)));
+    assert_eq!(decided(&record), [open(Inconclusive::InvalidRun)]);
+}
+
+#[test]
+fn late_starts_make_a_run_without_a_closing_line_invalid() {
+    let mut all = samples(vec![true; 100]);
+    all[3].lag = Duration::from_millis(101);
+    assert_eq!(
+        decided(&evidence(vec![parse_success()], 700, all.clone())),
+        [open(Inconclusive::StoppedEarly)]
+    );
+    all[4].lag = Duration::from_millis(101);
+    assert_eq!(
+        decided(&evidence(vec![parse_success()], 700, all)),
+        [open(Inconclusive::InvalidRun)]
+    );
+}
+
+#[test]
+fn the_reason_of_an_open_verdict_is_how_sampling_ended() {
+    let with = |n, max_samples, reason: Option<CloseReason>| {
+        let all = samples((0..n).map(|index| index != 5));
+        let mut record = evidence(vec![ttft_p95()], max_samples, all);
+        record.close = reason.map(close);
+        judge(&record).remove(0)
+    };
+    assert_eq!(with(0, 232, None).decision, open(Inconclusive::NoData));
+    let cut = with(50, 232, None);
+    assert_eq!(cut.decision, open(Inconclusive::StoppedEarly));
+    assert_eq!(cut.further_clean, Some(113 - 50));
+    let limit = with(50, 232, Some(CloseReason::Limit));
+    assert_eq!(limit.decision, open(Inconclusive::StoppedEarly));
+    assert_eq!(
+        limit.note.as_deref(),
+        Some("a limit of the spec was reached")
+    );
+    let hopeless = with(50, 100, Some(CloseReason::Limit));
+    assert_eq!(hopeless.decision, open(Inconclusive::CannotPass));
+    assert_eq!((hopeless.n, hopeless.further_clean), (6, Some(113 - 6)));
+    let record = |judging: Judging| {
+        let mut record = evidence(vec![ttft_p95()], 100, samples((0..100).map(|i| i != 5)));
+        record.header.judge = judging;
+        record.close = Some(close(CloseReason::Budget));
+        judge(&record).remove(0)
+    };
+    let patient = Judging {
+        futility: false,
+        ..judging()
+    };
+    assert_eq!(record(patient).decision, open(Inconclusive::Budget));
+}
+
+#[test]
+fn a_guard_passes_unless_violated_and_says_what_it_did_not_show() {
+    let guard = Judging {
+        mode: Mode::Guard,
+        ..judging()
+    };
+    let run = |outcomes: Vec<bool>, max_samples| {
+        let mut record = evidence(vec![ttft_p95()], max_samples, samples(outcomes));
+        record.header.judge = guard.clone();
+        judge(&record).remove(0)
+    };
+    let short = run(vec![true; 20], 20);
+    assert_eq!(short.decision, Decision::Pass);
+    assert!(
+        short
+            .note
+            .is_some_and(|note| note.contains("not shown to meet it"))
+    );
+    assert!(short.lower < 0.95);
+    assert_eq!(run(vec![false; 3], 20).decision, Decision::Violated);
+    assert_eq!(
+        run(vec![true; 10], 20).decision,
+        open(Inconclusive::StoppedEarly),
+        "half a guard is none"
+    );
+}
+
+#[test]
+fn wilson_looks_once_at_the_planned_size() {
+    let run = |failures: usize, n: usize, max_samples| {
+        let mut record = evidence(
+            vec![ttft_p95()],
+            max_samples,
+            samples((0..n).map(|i| i >= failures)),
+        );
+        record.header.judge.method = Method::Wilson;
+        record.close = Some(close(CloseReason::Budget));
+        judge(&record).remove(0)
+    };
+    // Two-sided 95 %: 73 clean samples are the fewest that pass.
+    assert_eq!(run(0, 73, 73).decision, Decision::Pass);
+    assert_eq!(run(0, 72, 72).decision, open(Inconclusive::Budget));
+    assert_eq!(run(0, 100, 173).decision, open(Inconclusive::StoppedEarly));
+    assert_eq!(run(30, 173, 173).decision, Decision::Violated);
+    assert!(run(0, 73, 73).rule.contains("z 1.959964"));
+    let mut live = Judge::new(
+        &[ttft_p95()],
+        &Judging {
+            method: Method::Wilson,
+            ..judging()
+        },
+        73,
+    );
+    for index in 0..73 {
+        assert!(!live.is_decided(), "one look, at the end");
+        live.take(&sample(index, slow(2000)));
+    }
+    assert!(live.is_decided());
+}
+
+#[test]
+fn a_quantile_among_the_failures_has_no_value() {
+    let all = (0..20).map(|index| sample(index, if index < 2 { refused(503) } else { good() }));
+    let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);
+    assert_eq!(verdict.observed, None);
+    assert!(verdict.censored);
+}
+
+#[test]
+fn impossible_settings_pass_nothing() {
+    let whole = Objective {
+        bound: 1.0,
+        ..parse_success()
+    };
+    let record = evidence(vec![whole], 10, samples([true; 10]));
+    assert_eq!(decided(&record), [open(Inconclusive::CannotPass)]);
+    let mut record = evidence(vec![parse_success()], 10, samples([true; 10]));
+    record.header.judge.design_ratio = 0.5;
+    assert_eq!(decided(&record), [open(Inconclusive::CannotPass)]);
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_worst_cell() {
+    let of = |record: &Evidence| Summary::of(record);
+    let pass = of(&evidence(vec![ttft_p95()], 232, samples(vec![true; 74])));
+    let open = of(&evidence(vec![ttft_p95()], 232, samples(vec![true; 7])));
+    let violated = of(&evidence(vec![ttft_p95()], 232, samples([false; 3])));
+    let nothing = of(&evidence(vec![ttft_p95()], 232, []));
+    let code = |cells: &[&Summary]| overall(cells.iter().copied()).exit_code();
+    assert_eq!(code(&[&pass]), 0);
+    assert_eq!(code(&[&pass, &open]), 3);
+    assert_eq!(code(&[&violated, &open]), 1);
+    assert_eq!(code(&[&violated, &nothing]), 4);
+    assert_eq!(code(&[]), 4);
+    let mut lenient = open;
+    lenient.judging.on_inconclusive = OnInconclusive::Warn;
+    assert_eq!(code(&[&lenient]), 0);
+}
+
+#[test]
+fn a_summary_counts_what_was_sampled() {
+    let mut all = samples([true, true]);
+    all.push(retried(2, vec![refused(503), good()]));
+    let mut warm = sample(0, good());
+    warm.warmup = true;
+    all.push(warm);
+    let summary = Summary::of(&evidence(vec![ttft_p95()], 232, all));
+    assert_eq!(
+        (summary.samples, summary.uncounted, summary.attempts),
+        (3, 1, 4)
+    );
+    assert_eq!(summary.outcomes.get("ok"), Some(&2));
+    assert_eq!(summary.outcomes.get("http-error"), Some(&1));
+    assert_eq!(summary.first_unix_ns, Some(1_000_000_000));
+    assert_eq!(summary.last_unix_ns, Some(3_522_000_000));
+}
