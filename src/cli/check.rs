@@ -32,12 +32,11 @@ pub fn check(files: &[PathBuf], out: &mut dyn Write) -> io::Result<Exit> {
 fn read(file: &Path) -> Result<String, String> {
     let text = text(file)?;
     let shown = |errors: SpecErrors| {
-        let count = errors.count();
-        let plural = if count == 1 { "" } else { "s" };
         format!(
-            "{}\nerror: {} has {count} mistake{plural}",
+            "{}\nerror: {} has {}",
             errors.render(colour()),
-            file.display()
+            file.display(),
+            plural(errors.count(), "mistake")
         )
     };
     let spec = parse(file, &text).map_err(shown)?;
@@ -52,11 +51,21 @@ fn read(file: &Path) -> Result<String, String> {
         }
     }
     let profiles: Vec<&str> = spec.profiles().collect();
-    let mut facts = format!("{cells} cells, {objectives} objectives each");
+    let mut facts = format!(
+        "{}, {} each",
+        plural(cells, "cell"),
+        plural(objectives, "objective")
+    );
     if !profiles.is_empty() {
         facts.push_str(&format!(", profiles {}", profiles.join(" ")));
     }
     Ok(facts)
+}
+
+/// `1 cell`, `2 cells`.
+fn plural(count: usize, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
 }
 
 /// The text of a spec file, or why there is none.

@@ -65,15 +65,14 @@ fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let last = plan
         .cells
         .first()
-        .and_then(|cell| cell.slots(drawn).last())
-        .map_or(Duration::ZERO, |slot| slot.start);
+        .map_or(Duration::ZERO, |cell| budget::last_start(cell, drawn));
     let warmup = match drawn.warmup {
         0 => String::new(),
         n => format!(" after {n} warm-up calls"),
     };
     writeln!(
         out,
-        "each cell: at most {} samples{warmup}, {}, last start after {}",
+        "each cell: at most {} samples{warmup}, {}, last start after about {}",
         drawn.max_samples,
         rate(drawn.rate_per_s),
         rough(last),
@@ -161,9 +160,9 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "    {place}{ignored}")?;
     writeln!(
         out,
-        "    up to {} tokens; one call takes {} at most",
+        "    up to {} tokens; the last answer is there after {} at most",
         grouped(budget::tokens_of(cell, &plan.sampling)),
-        rough(budget::longest_call(&cell.relay)),
+        rough(budget::longest_cell(cell, &plan.sampling)),
     )?;
     let starts: Vec<String> = cell
         .slots(&plan.sampling)

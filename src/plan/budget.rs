@@ -196,6 +196,22 @@ pub fn tokens_of(cell: &Cell, sampling: &Sampling) -> u64 {
     tokens_per_call(&cell.workload).saturating_mul(calls)
 }
 
+/// When the last call of a cell starts, from the start of its sampling.
+pub fn last_start(cell: &Cell, sampling: &Sampling) -> Duration {
+    cell.slots(sampling)
+        .last()
+        .map_or(Duration::ZERO, |slot| slot.start)
+}
+
+/// Longest that a cell can take: its last start and a call that uses up every limit, or the cell's
+/// own limit where that comes first.
+pub fn longest_cell(cell: &Cell, sampling: &Sampling) -> Duration {
+    let longest = last_start(cell, sampling).saturating_add(longest_call(&cell.relay));
+    sampling
+        .max_duration
+        .map_or(longest, |limit| limit.min(longest))
+}
+
 /// Longest that one call can take: all its attempts to their limit, and the waits between them.
 pub fn longest_call(relay: &Relay) -> Duration {
     let attempts = relay.retry.max.saturating_add(1);

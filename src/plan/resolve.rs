@@ -167,14 +167,19 @@ fn can_never_pass(
     most: u64,
 ) -> SpecError {
     let provable = outlook.provable_ppm(most);
+    // As the user wrote it: `p95`, or the share of a yes/no metric.
+    let subject = slo.value.text.split(' ').next().unwrap_or_default();
+    let share = subject.split_once('.').map_or_else(
+        || percent(outlook.required_ppm()),
+        |(_, quantile)| quantile.to_owned(),
+    );
     SpecError::new(
         slo.span.clone(),
         "this objective can never pass with so few samples",
     )
     .label(format!(
-        "{} at {} confidence needs {needed} samples without a failure; \
+        "{share} at {} confidence needs {needed} samples without a failure; \
          `sampling.max_samples` is {most}",
-        percent(outlook.required_ppm()),
         percent(outlook.confidence_ppm()),
     ))
     .help(format!(
@@ -205,8 +210,9 @@ fn too_many_tokens(settings: &Settings, sampling: &Sampling, cells: &[Cell]) -> 
             "this plan can use more tokens than its limit",
         )
         .label(format!(
-            "{calls} calls to each of {} cells use up to {worst} tokens",
-            cells.len()
+            "{calls} calls to each of {} cell{} use up to {worst} tokens",
+            cells.len(),
+            if cells.len() == 1 { "" } else { "s" },
         ))
         .help(format!(
             "raise the limit to {worst}, {fewer}, or lower `max_tokens` of the workloads"

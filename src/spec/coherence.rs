@@ -45,7 +45,7 @@ fn recovery(relay: &Relay, slo: &Written<Objective>) -> Option<SpecError> {
             format!("`{metric}` needs `retry.max: {RETRIES}`"),
         )
         .label(format!(
-            "relay `{}` is tried again {} times at most",
+            "`retry.max` of relay `{}` is {}",
             relay.name, relay.retry.max
         ))
         .help(format!(

@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, Wrong> {
     }
     let Some((_, micros)) = DURATION_UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(wrong(
-            format!("unknown unit `{unit}`"),
+            format!("unknown unit `{}`", unit.trim()),
             "the units are `us`, `ms`, `s`, `m` and `h`, without a space".to_owned(),
         ));
     };

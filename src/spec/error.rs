@@ -5,7 +5,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 /// One mistake of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,16 @@ impl SpecErrors {
     }
 
     fn report<'a>(&'a self, error: &'a SpecError) -> Group<'a> {
+        let help = error
+            .help
+            .iter()
+            .map(|help| Level::HELP.message(help.as_str()));
+        let title = Level::ERROR.primary_title(error.title.as_str());
+        if error.label.is_empty() && error.span.is_empty() {
+            // About the file as a whole: no line is to blame.
+            let origin = Origin::path(self.source.as_str());
+            return title.element(origin).elements(help);
+        }
         let primary = AnnotationKind::Primary
             .span(self.visible(&error.span))
             .label(error.label.as_str());
@@ -155,15 +165,7 @@ impl SpecErrors {
             .path(self.source.as_str())
             .annotation(primary)
             .annotations(also);
-        Level::ERROR
-            .primary_title(error.title.as_str())
-            .element(snippet)
-            .elements(
-                error
-                    .help
-                    .iter()
-                    .map(|help| Level::HELP.message(help.as_str())),
-            )
+        title.element(snippet).elements(help)
     }
 
     /// The first line of a span, without the white space at its end, on character borders.

@@ -99,9 +99,12 @@ fn walk(r: &Reader<'_>, node: &mut Node, scope: &Scope<'_>) {
         }
         Value::List(items) => items.iter_mut().for_each(|item| walk(r, item, scope)),
         Value::Text(text) if text.contains("${") => {
-            if let Some((filled, from)) = filled(r, text, node.span.clone(), scope) {
-                *text = filled;
-                node.filled = from;
+            match filled(r, text, node.span.clone(), scope) {
+                Some((filled, from)) => {
+                    *text = filled;
+                    node.filled = from;
+                }
+                None => node.filled = Some(Filled::Failed),
             }
         }
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => {}
@@ -158,7 +161,7 @@ fn filled(
             );
         }
         out.push_str(&value);
-        if !matches!(from, Some(Filled::Env(_))) {
+        if from.is_none() || from == Some(Filled::Vars) {
             from = Some(source);
         }
         rest = &rest[at + len + 1..];
@@ -175,6 +178,9 @@ fn lookup(
 ) -> Option<(String, Filled)> {
     if let Some(name) = inside.strip_prefix("vars.") {
         if let Some((value, source)) = scope.vars.get(name) {
+            if *source == Some(Filled::Failed) {
+                return None;
+            }
             return Some((value.clone(), source.clone().unwrap_or(Filled::Vars)));
         }
         let names = || scope.vars.keys().map(String::as_str);

@@ -373,7 +373,7 @@ fn exclusion(
                 .label(format!("no {key} of this name"));
             r.note(match did_you_mean(wanted, names.iter().copied()) {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
-                None => error.help(format!("there are {}", listed(names.iter().copied()))),
+                None => error.help(format!("the {key}s are {}", listed(names.iter().copied()))),
             });
             fine = false;
         }

@@ -95,7 +95,7 @@ impl<'n> Item<'n> {
     fn wrong_type<T>(&self, r: &Reader<'_>, wanted: &str) -> Option<T> {
         r.refuse(
             SpecError::new(self.span(), format!("`{}` must be {wanted}", self.path))
-                .label(format!("expected {wanted}, found {}", self.node.kind())),
+                .label(format!("found {}", self.node.kind())),
         )
     }
 
@@ -109,7 +109,7 @@ impl<'n> Item<'n> {
             Value::Text(text) => Some(text),
             Value::Bool(_) | Value::Int(_) | Value::Float(_) => r.refuse(
                 SpecError::new(self.span(), format!("`{}` must be text", self.path))
-                    .label(format!("expected text, found {}", self.node.kind()))
+                    .label(format!("found {}", self.node.kind()))
                     .help(format!(
                         "quote it: `\"{}\"`",
                         r.slice(&self.node.span).trim()
@@ -240,15 +240,26 @@ impl<'n> Item<'n> {
         })
     }
 
-    /// The items of a list.
+    /// The items of a list, without those whose placeholders were refused.
     pub(super) fn list(&self, r: &Reader<'_>) -> Option<Vec<Self>> {
         let Value::List(nodes) = &self.node.value else {
-            return self.wrong_type(r, "a list");
+            let error = SpecError::new(self.span(), format!("`{}` must be a list", self.path))
+                .label(format!("found {}", self.node.kind()));
+            return r.refuse(match self.node.value {
+                Value::Text(_) => error.help("put it in brackets: `[ … ]`"),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Int(_)
+                | Value::Float(_)
+                | Value::List(_)
+                | Value::Map(_) => error,
+            });
         };
         Some(
             nodes
                 .iter()
                 .enumerate()
+                .filter(|(_, node)| node.filled != Some(Filled::Failed))
                 .map(|(i, node)| Item {
                     node,
                     key_span: node.span.clone(),
@@ -271,7 +282,7 @@ impl<'n> Item<'n> {
                 .help("split the spec"),
             );
         }
-        if items.is_empty() {
+        if matches!(&self.node.value, Value::List(nodes) if nodes.is_empty()) {
             return r.refuse(
                 SpecError::new(self.span(), format!("`{}` is empty", self.path))
                     .label(format!("expected at least one {of}")),
@@ -353,6 +364,9 @@ impl<'n> Fields<'n> {
     pub(super) fn get(&mut self, r: &Reader<'_>, key: &'static str) -> Option<Item<'n>> {
         self.asked.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        if entry.node.filled == Some(Filled::Failed) {
+            return None;
+        }
         if entry.node.value == Value::Null {
             return r.refuse(
                 SpecError::new(

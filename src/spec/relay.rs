@@ -1,6 +1,6 @@
 //! The keys of one relay, after everything it inherits is in its map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::duration;
 use super::error::SpecError;
@@ -550,8 +550,13 @@ fn headers(r: &Reader<'_>, item: &Item<'_>) -> BTreeMap<String, String> {
     let Some(map) = item.map(r) else {
         return headers;
     };
+    let mut written = BTreeSet::new();
     for (entry, item) in map.free() {
         let name = entry.key.to_ascii_lowercase();
+        if !written.insert(&entry.key) {
+            // The very same key twice is noted for the whole tree.
+            continue;
+        }
         let refusal = if name.is_empty() || !name.bytes().all(is_token) {
             Some((
                 "no header can have this name",
@@ -620,17 +625,19 @@ fn api_key(r: &Reader<'_>, item: &Item<'_>) -> Option<KeySource> {
     if given > 1 {
         map.close(r, &[]);
         return r.refuse(
-            SpecError::new(item.span(), "an API key has one source")
+            SpecError::new(item.key_span.clone(), "an API key has one source")
                 .label(format!("{given} sources"))
                 .help(HELP),
         );
     }
-    let empty = !["env", "file", "command"].iter().any(|key| map.has(key));
-    if empty {
+    if map.free().next().is_none() {
         r.note(
-            SpecError::new(item.span(), format!("`{}` names no source", item.path))
-                .label("where is the key?")
-                .help(HELP),
+            SpecError::new(
+                item.key_span.clone(),
+                format!("`{}` names no source", item.path),
+            )
+            .label("where is the key?")
+            .help(HELP),
         );
     }
     map.close(r, &[]);

@@ -11,17 +11,17 @@ const SECRET_KEYS: &[&str] = &["api_key", "headers"];
 /// Words of this length with a digit in them are masked where the structure is unknown.
 const LONG_WORD: usize = 16;
 
-/// The text with API keys, header values and user info in URLs masked.
+/// The text with API keys, header values, and users, passwords and queries of URLs masked.
 pub(super) fn mask(text: &str, tree: &Node) -> String {
     let mut spans = Vec::new();
     collect(tree, None, &mut spans);
-    spans.extend(user_info(text));
+    spans.extend(of_urls(text));
     masked(text, spans)
 }
 
 /// The text with everything masked that could be a secret; for text that is no YAML.
 pub(super) fn mask_unread(text: &str) -> String {
-    let mut spans: Vec<Range<usize>> = user_info(text).collect();
+    let mut spans: Vec<Range<usize>> = of_urls(text).collect();
     let mut line_start = 0;
     for line in text.split_inclusive('\n') {
         for key in SECRET_KEYS {
@@ -75,6 +75,9 @@ fn names_a_place(key: &str, node: &Node) -> bool {
     let Value::Text(text) = &node.value else {
         return false;
     };
+    if text.starts_with("${") && text.ends_with('}') {
+        return true;
+    }
     match key {
         "env" => text
             .bytes()
@@ -84,16 +87,20 @@ fn names_a_place(key: &str, node: &Node) -> bool {
     }
 }
 
-/// User and password of each URL in the text.
-fn user_info(text: &str) -> impl Iterator<Item = Range<usize>> {
-    text.match_indices("://").filter_map(|(at, mark)| {
+/// User and password, and the query, of each URL in the text.
+fn of_urls(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices("://").flat_map(|(at, mark)| {
         let start = at + mark.len();
-        let authority = text[start..]
-            .split(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\''))
+        let url = text[start..]
+            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''))
             .next()
             .unwrap_or_default();
-        let end = authority.rfind('@')?;
-        Some(start..start + end)
+        let authority = url.split('/').next().unwrap_or_default();
+        let user = authority.rfind('@').map(|end| start..start + end);
+        let query = url
+            .find('?')
+            .map(|from| start + from + 1..start + url.len());
+        user.into_iter().chain(query)
     })
 }
 

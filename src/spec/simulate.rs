@@ -6,6 +6,7 @@ use super::duration;
 use super::error::{SpecError, did_you_mean, listed};
 use super::quantity;
 use super::reader::{Item, Reader};
+use super::tree::Value;
 use crate::plan::{PlannedFault, Simulate};
 
 /// Each fault with the parameters that it takes.
@@ -77,6 +78,13 @@ fn faults(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<PlannedFault>> {
 
 fn fault(r: &Reader<'_>, item: &Item<'_>) -> Option<PlannedFault> {
     const HELP: &str = "write a fault like `{ truncate: 2%, after_tokens: 10 }`";
+    if !matches!(item.node.value, Value::Map(_)) {
+        return r.refuse(
+            SpecError::new(item.span(), format!("`{}` must be a map", item.path))
+                .label(format!("found {}", item.node.kind()))
+                .help(HELP),
+        );
+    }
     let mut map = item.map(r)?;
     let named = FAULTS.iter().find(|(name, _)| map.has(name));
     let Some((name, parameters)) = named else {

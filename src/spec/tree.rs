@@ -36,6 +36,8 @@ pub(super) enum Filled {
     Vars,
     /// From the environment, the variable's name; such text is never shown.
     Env(String),
+    /// From nowhere: the placeholder was refused, and nothing more is said of this value.
+    Failed,
 }
 
 /// A YAML value.
@@ -305,6 +307,11 @@ const SYNTAX: &[(&str, &str, &str)] = &[
         "unclosed quote",
         "this quote is never closed",
         "close the quote, or double it where it is part of the text",
+    ),
+    (
+        "unclosed bracket",
+        "this bracket or brace is never closed",
+        "close each `[` with `]` and each `{` with `}`",
     ),
     (
         "illegal placement of ':'",

@@ -305,7 +305,7 @@ fn bound(parts: &Parts<'_>, metric: Metric, kind: Kind) -> Result<f64, Objective
     let bad_unit = |expected: &str, way_out: String| {
         let (title, label) = if unit.is_empty() {
             (
-                format!("`{metric}` has a unit"),
+                format!("`{metric}` needs a unit"),
                 format!("expected {expected} behind the number"),
             )
         } else {
