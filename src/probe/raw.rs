@@ -148,49 +148,78 @@ async fn open<C: Future<Output = ()>>(
     watch: &mut Watch<'_, C>,
 ) -> Option<TcpStream> {
     let port = url.port_or_known_default().unwrap_or(80);
-    let mut facts = Connection {
-        reused: Some(false),
-        ..Connection::default()
-    };
     let addresses: Vec<SocketAddr> = match url.host() {
         Some(Host::Ipv4(ip)) => vec![(ip, port).into()],
         Some(Host::Ipv6(ip)) => vec![(ip, port).into()],
-        Some(Host::Domain(name)) => {
-            watch.tell(exchange, Input::Enter(Phase::Dns));
-            facts.dns_name = Some(name.to_owned());
-            let found = watch
-                .until(exchange, tokio::net::lookup_host((name, port)))
-                .await?;
-            let found: Vec<_> = found.into_iter().flatten().take(MAX_ADDRESSES).collect();
-            if found.is_empty() {
-                watch.tell(exchange, Input::Connected(facts));
-                watch.tell(exchange, Input::Lost(Loss::Dns));
-                return None;
-            }
-            watch.tell(exchange, Input::Leave(Phase::Dns));
-            facts.addresses = found.iter().map(|at| at.ip().to_string()).collect();
-            found
-        }
+        Some(Host::Domain(name)) => resolve(name, port, exchange, watch).await?,
         None => {
             watch.tell(exchange, Input::Lost(Loss::Dns));
             return None;
         }
     };
     watch.tell(exchange, Input::Enter(Phase::Connect));
-    let connected = watch.until(exchange, connect(&addresses)).await?;
-    match connected.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)) {
-        Ok(tcp) => {
-            watch.tell(exchange, Input::Leave(Phase::Connect));
-            facts.peer = tcp.peer_addr().ok().map(|peer| peer.to_string());
-            watch.tell(exchange, Input::Connected(facts));
-            Some(tcp)
-        }
+    let mut tried = Vec::new();
+    let clock = watch.clock();
+    let connected = watch
+        .until(exchange, connect(&addresses, clock, &mut tried))
+        .await;
+    let tcp = connected.map(|tcp| {
+        let tcp = tcp?;
+        tcp.set_nodelay(true)?;
+        Ok(tcp)
+    });
+    if let Some(Ok(_)) = tcp {
+        watch.tell(exchange, Input::Leave(Phase::Connect));
+    }
+    // Told after a time-out too: the addresses that did not answer are what it is about.
+    let facts = Connection {
+        reused: Some(false),
+        tried,
+        peer: tcp
+            .iter()
+            .flatten()
+            .find_map(|tcp: &TcpStream| tcp.peer_addr().ok())
+            .map(|peer| peer.to_string()),
+        ..Connection::default()
+    };
+    watch.tell(exchange, Input::Connected(facts));
+    match tcp? {
+        Ok(tcp) => Some(tcp),
         Err(error) => {
-            watch.tell(exchange, Input::Connected(facts));
             watch.tell(exchange, Input::Lost(loss(&error)));
             None
         }
     }
+}
+
+/// The addresses of a name.
+async fn resolve<C: Future<Output = ()>>(
+    name: &str,
+    port: u16,
+    exchange: &mut Exchange,
+    watch: &mut Watch<'_, C>,
+) -> Option<Vec<SocketAddr>> {
+    watch.tell(exchange, Input::Enter(Phase::Dns));
+    let asked = Connection {
+        dns_name: Some(name.to_owned()),
+        ..Connection::default()
+    };
+    watch.tell(exchange, Input::Connected(asked));
+    let found = watch
+        .until(exchange, tokio::net::lookup_host((name, port)))
+        .await?;
+    let found: Vec<_> = found.into_iter().flatten().take(MAX_ADDRESSES).collect();
+    if found.is_empty() {
+        watch.tell(exchange, Input::Lost(Loss::Dns));
+        return None;
+    }
+    watch.tell(exchange, Input::Leave(Phase::Dns));
+    let answered = Connection {
+        addresses: found.iter().map(|at| at.ip().to_string()).collect(),
+        ..Connection::default()
+    };
+    watch.tell(exchange, Input::Connected(answered));
+    Some(found)
 }
 
 /// Sends the request and reads the answer, both at once: a relay may answer before it has read

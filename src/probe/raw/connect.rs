@@ -11,6 +11,8 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::TcpStream;
 
+use crate::observation::TcpAttempt;
+use crate::probe::clock::Clock;
 use crate::stream::Loss;
 
 /// Time that one address has for itself.
@@ -19,22 +21,41 @@ const HEAD_START: Duration = Duration::from_millis(300);
 /// Most addresses that are tried.
 pub(super) const MAX_ADDRESSES: usize = 16;
 
-/// Connects; the error is that of the address that failed last.
-pub(super) async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+/// Connects, and writes down each try; the error is that of the address that failed last.
+pub(super) async fn connect(
+    addresses: &[SocketAddr],
+    clock: &Clock,
+    tried: &mut Vec<TcpAttempt>,
+) -> io::Result<TcpStream> {
     let mut waiting = addresses.iter().copied().take(MAX_ADDRESSES);
     let mut trying = FuturesUnordered::new();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     loop {
         let next = waiting.next();
         let more = next.is_some();
-        trying.extend(next.map(TcpStream::connect));
+        if let Some(address) = next {
+            let place = tried.len();
+            tried.push(TcpAttempt {
+                address: address.to_string(),
+                start: clock.now(),
+                end: None,
+                connected: false,
+            });
+            trying.push(async move { (place, TcpStream::connect(address).await) });
+        }
         let head_start = tokio::time::sleep(HEAD_START);
         tokio::select! {
             biased;
-            Some(tried) = trying.next() => match tried {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            },
+            Some((place, result)) = trying.next() => {
+                if let Some(attempt) = tried.get_mut(place) {
+                    attempt.end = Some(clock.now());
+                    attempt.connected = result.is_ok();
+                }
+                match result {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                }
+            }
             () = head_start, if more => {}
             else => return Err(last),
         }
@@ -74,19 +95,35 @@ mod tests {
         listener.local_addr().unwrap()
     }
 
+    async fn tries(addresses: &[SocketAddr]) -> (io::Result<TcpStream>, Vec<TcpAttempt>) {
+        let mut tried = Vec::new();
+        let result = connect(addresses, &Clock::start(), &mut tried).await;
+        (result, tried)
+    }
+
     #[tokio::test]
     async fn the_next_address_is_tried_after_a_refusal() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap();
-        let stream = connect(&[closed_port().await, open]).await.unwrap();
-        assert_eq!(stream.peer_addr().unwrap(), open);
+        let closed = closed_port().await;
+        let (stream, tried) = tries(&[closed, open]).await;
+        assert_eq!(stream.unwrap().peer_addr().unwrap(), open);
+        let told: Vec<_> = tried
+            .iter()
+            .map(|attempt| (attempt.address.as_str(), attempt.connected))
+            .collect();
+        let (closed, open) = (closed.to_string(), open.to_string());
+        assert_eq!(told, [(closed.as_str(), false), (open.as_str(), true)]);
+        assert!(tried[0].end.unwrap() <= tried[1].start);
     }
 
     #[tokio::test]
     async fn without_a_reachable_address_the_last_failure_is_told() {
-        let refused = connect(&[closed_port().await, closed_port().await]).await;
+        let (refused, tried) = tries(&[closed_port().await, closed_port().await]).await;
         assert_eq!(loss(&refused.unwrap_err()), Loss::Refused);
-        let none = connect(&[]).await;
+        assert!(tried.iter().all(|attempt| !attempt.connected));
+        let (none, tried) = tries(&[]).await;
         assert_eq!(loss(&none.unwrap_err()), Loss::Unreachable);
+        assert_eq!(tried, []);
     }
 }

@@ -45,6 +45,11 @@ impl<'a, C: Future<Output = ()>> Watch<'a, C> {
         exchange.handle(self.clock.now(), input);
     }
 
+    /// The attempt's clock.
+    pub(super) fn clock(&self) -> &'a Clock {
+        self.clock
+    }
+
     /// Offset of now.
     pub(super) fn now(&self) -> Duration {
         self.clock.now()
