@@ -163,6 +163,12 @@ names! {
     RELAY_ENDING = "relay.ending",
     /// What was odd about an attempt, joined by commas.
     RELAY_WARNINGS = "relay.warnings",
+    /// How the connection was lost.
+    RELAY_LOSS = "relay.loss",
+    /// What the relay's error is about.
+    RELAY_ERROR_KIND = "relay.error.kind",
+    /// `connected`, `failed`, or `lost` to a faster address.
+    RELAY_CONNECT_OUTCOME = "relay.connect.outcome",
     /// The relay's own error code, never its text.
     RELAY_ERROR_CODE = "relay.error.code",
     /// Whether the connection had been used before.

@@ -128,7 +128,9 @@ impl CellSpans {
     /// Reads a cell's header once.
     pub fn new(header: &Header) -> Self {
         let shared = |text: &str| StringValue::from(Arc::<str>::from(bounded(text)));
-        let (url, server) = server(&header.base_url);
+        let (base, server) = server(&header.base_url);
+        let path = header.protocol.path(&header.model);
+        let url = format!("{}{path}", base.trim_end_matches('/'));
         Self {
             scope: scope(),
             common: vec![

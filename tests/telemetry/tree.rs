@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span, TracesData, span, status};
 use relayproof::evidence::{Backoff, Sample};
-use relayproof::observation::{Class, Ending, Limit, Observation, Phase, Stretch, Timeline};
+use relayproof::observation::{
+    Class, Ending, Limit, Observation, Phase, Stretch, TcpAttempt, Timeline,
+};
 use relayproof::telemetry::SuiteStatus;
 use relayproof::telemetry::semconv;
 use relayproof::telemetry::spans::{SampleFacts, SampleOutcome};
@@ -484,6 +486,52 @@ fn a_phase_that_never_ended_runs_to_the_end_of_the_attempt() {
     }
     assert_eq!(code(named(&spans, "DNS lookup")), status::StatusCode::Unset);
     assert!(!spans.iter().any(|span| span.name.starts_with("HTTP re")));
+}
+
+/// Two addresses race: the slower one is told apart and is no failure.
+#[test]
+fn each_address_that_was_tried_has_its_own_span() {
+    let tried = |address: &str, start, end, connected| TcpAttempt {
+        address: address.into(),
+        start: us(start),
+        end,
+        connected,
+    };
+    let mut observation = make::whole();
+    observation.connection.tried = vec![
+        tried("[2001:db8::7]:8443", 5_020, None, false),
+        tried("192.0.2.9:8443", 6_000, Some(us(7_000)), false),
+        tried("192.0.2.7:8443", 10_000, Some(us(17_020)), true),
+    ];
+    let spans = drawn(observation, SampleOutcome::Good);
+    let found: Vec<_> = spans
+        .iter()
+        .filter(|span| span.name == "socket connect")
+        .map(|span| {
+            assert_eq!(code(span), status::StatusCode::Unset);
+            let text = |key: &str| attribute(span, key).unwrap();
+            (
+                text("network.peer.address"),
+                text("network.type"),
+                text("relay.connect.outcome"),
+                times(span),
+            )
+        })
+        .collect();
+    let expected = [
+        ("2001:db8::7", "ipv6", "lost", (5_020, 17_020)),
+        ("192.0.2.9", "ipv4", "failed", (6_000, 7_000)),
+        ("192.0.2.7", "ipv4", "connected", (10_000, 17_020)),
+    ]
+    .map(|(address, family, outcome, times)| {
+        (
+            address.to_owned(),
+            family.to_owned(),
+            outcome.to_owned(),
+            times,
+        )
+    });
+    assert_eq!(found, expected);
 }
 
 #[test]

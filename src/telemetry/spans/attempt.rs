@@ -85,9 +85,7 @@ pub(super) fn draw(
             finding_attributes(finding),
         );
     }
-    if let Some(failure) = &pen.failure {
-        post.fail(failure.clone(), "");
-    }
+    pen.fail(&mut post);
     let parent = post.id();
     spans.push(post.finish());
     connection::draw(cell, &pen, parent, observation, spans);
@@ -122,25 +120,41 @@ impl Pen<'_> {
         start: Duration,
         end: Duration,
     ) -> Draft {
-        let start = start.min(self.over);
-        let end = end.min(self.over);
+        let mut draft = self.piece(parent, name, name, phase, (start, end));
+        if phase == self.last_phase {
+            self.fail(&mut draft);
+        }
+        draft
+    }
+
+    /// A span inside the attempt; `step` tells spans of one name apart.
+    fn piece(
+        &self,
+        parent: SpanId,
+        step: &str,
+        name: &'static str,
+        phase: Phase,
+        (start, end): (Duration, Duration),
+    ) -> Draft {
         let mut draft = self.anchor.span(
-            &format!("{}/{name}", self.prefix),
+            &format!("{}/{step}", self.prefix),
             Some(parent),
             SpanKind::Internal,
             name,
             (
-                self.start.saturating_add(start),
-                self.start.saturating_add(end),
+                self.start.saturating_add(start.min(self.over)),
+                self.start.saturating_add(end.min(self.over)),
             ),
         );
         draft.put(semconv::RELAY_PHASE, phase.as_str());
-        if phase == self.last_phase
-            && let Some(failure) = &self.failure
-        {
+        draft
+    }
+
+    /// Marks a span as failed if the attempt failed.
+    fn fail(&self, draft: &mut Draft) {
+        if let Some(failure) = &self.failure {
             draft.fail(failure.clone(), "");
         }
-        draft
     }
 
     /// A span over a stretch; one without an end runs to the attempt's end.
@@ -185,9 +199,17 @@ fn describe(cell: &CellSpans, post: &mut Draft, index: usize, observation: &Obse
             observation.timeline.first_token.map(seconds),
         )
         .put(semconv::RELAY_ENDING, observation.ending.as_str())
+        .maybe(
+            semconv::RELAY_LOSS,
+            observation.lost.map(|lost| lost.as_str()),
+        )
         .text(semconv::RELAY_ERROR_CODE, observation.error_code.as_deref())
+        .maybe(
+            semconv::RELAY_ERROR_KIND,
+            observation.error_kind.map(|kind| kind.as_str()),
+        )
         .maybe(semconv::RELAY_WARNINGS, joined(&observation.warnings));
-    connection::peer(post, observation);
+    connection::peer(post, observation.connection.peer.as_deref());
     for (name, value) in observation.headers.iter().take(MAX_HEADERS) {
         post.0.attributes.push(KeyValue::new(
             format!(

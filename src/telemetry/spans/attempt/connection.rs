@@ -7,7 +7,7 @@ use opentelemetry::{Array, StringValue, Value};
 use opentelemetry_sdk::trace::SpanData;
 
 use super::{CellSpans, Pen};
-use crate::observation::{Observation, Phase, Timeline};
+use crate::observation::{Connection, Observation, Phase, Stretch, Timeline};
 use crate::telemetry::semconv::{self, span};
 use crate::telemetry::spans::draft::{Draft, bounded};
 
@@ -58,13 +58,12 @@ pub(super) fn draw(
     setup
         .extend(&cell.server)
         .text(semconv::RELAY_PROXY, known.proxy.as_deref());
-    peer(&mut setup, observation);
+    peer(&mut setup, known.peer.as_deref());
     if matches!(
         pen.last_phase,
         Phase::Dns | Phase::Connect | Phase::Tunnel | Phase::Tls
-    ) && let Some(failure) = &pen.failure
-    {
-        setup.fail(failure.clone(), "");
+    ) {
+        pen.fail(&mut setup);
     }
     let setup_id = setup.id();
     spans.push(setup.finish());
@@ -77,14 +76,7 @@ pub(super) fn draw(
         spans.push(draft.finish());
     }
     if let Some(connect) = connect {
-        let mut draft = pen.stretch(setup_id, span::CONNECT, Phase::Connect, connect);
-        peer(&mut draft, observation);
-        let family = known.peer.as_deref().and_then(|peer| peer.parse().ok());
-        draft.maybe(
-            semconv::NETWORK_TYPE,
-            family.map(|peer: SocketAddr| if peer.is_ipv4() { "ipv4" } else { "ipv6" }),
-        );
-        spans.push(draft.finish());
+        connects(pen, setup_id, connect, known, spans);
     }
     if let Some(tunnel) = tunnel {
         let mut draft = pen.stretch(setup_id, span::TUNNEL, Phase::Tunnel, tunnel);
@@ -113,16 +105,64 @@ fn texts(addresses: &[String]) -> Option<Value> {
     (!texts.is_empty()).then_some(Value::Array(Array::String(texts)))
 }
 
+/// TCP: one span for each address where the transport tells them apart, else one for all.
+fn connects(
+    pen: &Pen<'_>,
+    setup: SpanId,
+    connect: Stretch,
+    known: &Connection,
+    spans: &mut Vec<SpanData>,
+) {
+    if known.tried.is_empty() {
+        let mut draft = pen.stretch(setup, span::CONNECT, Phase::Connect, connect);
+        peer(&mut draft, known.peer.as_deref());
+        family(&mut draft, known.peer.as_deref());
+        spans.push(draft.finish());
+        return;
+    }
+    let all_over = connect.end.unwrap_or(pen.over);
+    for (index, tried) in known.tried.iter().take(MAX_ADDRESSES).enumerate() {
+        let outcome = match (tried.connected, tried.end) {
+            (true, _) => "connected",
+            (false, Some(_)) => "failed",
+            (false, None) => "lost",
+        };
+        let mut draft = pen.piece(
+            setup,
+            &format!("{}/{index}", span::CONNECT),
+            span::CONNECT,
+            Phase::Connect,
+            (tried.start, tried.end.unwrap_or(all_over)),
+        );
+        peer(&mut draft, Some(&tried.address));
+        family(&mut draft, Some(&tried.address));
+        draft.put(semconv::RELAY_CONNECT_OUTCOME, outcome);
+        // One that failed while another connected did no harm.
+        if !tried.connected && pen.last_phase == Phase::Connect {
+            pen.fail(&mut draft);
+        }
+        spans.push(draft.finish());
+    }
+}
+
+/// Adds whether an address is IPv4 or IPv6.
+fn family(draft: &mut Draft, address: Option<&str>) {
+    let address = address.and_then(|address| address.parse::<SocketAddr>().ok());
+    let family = address.map(|address| if address.is_ipv4() { "ipv4" } else { "ipv6" });
+    draft.maybe(semconv::NETWORK_TYPE, family);
+}
+
 /// Adds the peer's address and port.
-pub(super) fn peer(draft: &mut Draft, observation: &Observation) {
-    let Some(peer) = observation.connection.peer.as_deref() else {
-        return;
-    };
-    let Ok(peer) = peer.parse::<SocketAddr>() else {
-        draft.text(semconv::NETWORK_PEER_ADDRESS, Some(peer));
-        return;
-    };
-    draft
-        .put(semconv::NETWORK_PEER_ADDRESS, peer.ip().to_string())
-        .put(semconv::NETWORK_PEER_PORT, i64::from(peer.port()));
+pub(super) fn peer(draft: &mut Draft, peer: Option<&str>) {
+    match peer.map(|text| (text, text.parse::<SocketAddr>())) {
+        Some((_, Ok(peer))) => {
+            draft
+                .put(semconv::NETWORK_PEER_ADDRESS, peer.ip().to_string())
+                .put(semconv::NETWORK_PEER_PORT, i64::from(peer.port()));
+        }
+        Some((text, Err(_))) => {
+            draft.text(semconv::NETWORK_PEER_ADDRESS, Some(text));
+        }
+        None => {}
+    }
 }
