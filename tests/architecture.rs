@@ -87,6 +87,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "telemetry",
         &[
+            "dialect",
             "evidence",
             "measure",
             "observation",
