@@ -202,3 +202,27 @@ pub struct SelfCheck {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
 }
+
+/// A start later than this after its plan is late.
+pub const LATE: Duration = Duration::from_millis(100);
+
+/// Loop lag at the 99th percentile beyond which measured times may be ours.
+pub const SATURATED: Duration = Duration::from_millis(25);
+
+/// Late starts that one pause of the machine explains.
+const ONE_PAUSE: u64 = 5;
+
+/// Whether so many late starts make a run invalid: more than one in a hundred, and more than one
+/// pause of the machine explains. A run of 74 starts would otherwise hang on a single one.
+pub const fn too_many_late(late: u64, starts: u64) -> bool {
+    late > ONE_PAUSE && late.saturating_mul(100) > starts
+}
+
+impl SelfCheck {
+    /// The lag that may be in any measured time; `None` where the loop was quick enough.
+    ///
+    /// A saturated loop does not spoil what is no matter of time: whether an answer was whole.
+    pub fn doubt(&self) -> Option<Duration> {
+        (self.loop_lag_p99 > SATURATED).then_some(self.loop_lag_max)
+    }
+}

@@ -254,6 +254,15 @@ impl Account {
         }
     }
 
+    /// Whether it would fail if the next samples were failures, at most so many of them.
+    pub fn fails_within(&self, failures: u64) -> bool {
+        let n = self.tally.n().saturating_add(self.missing);
+        (1..=failures).any(|more| {
+            let until = self.design.fail_until(self.tally.failures() + more);
+            until > 0 && n + more <= until
+        })
+    }
+
     /// Whether the samples alone would pass, if nothing were missing.
     pub fn would_pass_without_gaps(&self) -> bool {
         self.design

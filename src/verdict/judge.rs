@@ -5,16 +5,11 @@ use std::time::Duration;
 
 use super::Verdict;
 use super::track::{End, Track};
-use crate::evidence::{Close, CloseReason, Header, Sample};
+use crate::evidence::{Close, CloseReason, Header, LATE, Sample, too_many_late};
 use crate::measure::Reading;
 use crate::plan::{Judging, Stop};
 use crate::spec::objective::Objective;
 use crate::stats::sequential::joint_over;
-
-/// A start later than this after its plan is late.
-const LATE: Duration = Duration::from_millis(100);
-/// More than one late start in so many makes a run invalid.
-const LATE_ONE_IN: u64 = 100;
 
 /// The objectives of one cell being judged.
 ///
@@ -34,6 +29,8 @@ pub struct Judge {
     waiting: BTreeMap<u64, Vec<Reading>>,
     over: bool,
     invalid: Option<String>,
+    /// Longest loop lag of a session whose loop was saturated.
+    doubt: Option<Duration>,
     starts: u64,
     late_starts: u64,
 }
@@ -56,6 +53,7 @@ impl Judge {
             waiting: BTreeMap::new(),
             over: false,
             invalid: None,
+            doubt: None,
             starts: 0,
             late_starts: 0,
         };
@@ -166,12 +164,15 @@ impl Judge {
             .iter()
             .find_map(|close| close.self_check.invalid.clone())
             .or_else(|| self.invalid.take());
+        let doubts = closes.iter().filter_map(|close| close.self_check.doubt());
+        self.doubt = doubts.chain(self.doubt).max();
     }
 
     /// The verdicts if sampling stopped here.
     pub fn standing(&self) -> Vec<Verdict> {
         self.verdicts(&End {
             invalid: self.invalid.clone(),
+            doubt: self.doubt,
             used_up: self.next >= self.max_samples,
             stopped: None,
         })
@@ -183,7 +184,7 @@ impl Judge {
         match close {
             Some(close) => self.invalidate_by(std::slice::from_ref(close)),
             // Nobody was left to check the probe's health; what the samples show of it must do.
-            None if self.late_starts > self.starts / LATE_ONE_IN => {
+            None if too_many_late(self.late_starts, self.starts) => {
                 self.invalid.get_or_insert_with(|| {
                     let (late, all) = (self.late_starts, self.starts);
                     format!("{late} of {all} starts were more than 100 ms late")
@@ -207,6 +208,7 @@ impl Judge {
                 (stopped, _) => stopped.map(str::to_owned),
             },
             invalid: self.invalid.take(),
+            doubt: self.doubt,
         };
         self.verdicts(&end)
     }

@@ -308,12 +308,15 @@ fn an_unfit_probe_says_nothing_of_the_relay() {
 #[test]
 fn late_starts_make_a_run_without_a_closing_line_invalid() {
     let mut all = samples(vec![true; 100]);
-    all[3].lag = Duration::from_millis(101);
+    for late in &mut all[3..8] {
+        late.lag = Duration::from_millis(101);
+    }
     assert_eq!(
         decided(&evidence(vec![parse_success()], 700, all.clone())),
-        [open(Inconclusive::StoppedEarly)]
+        [open(Inconclusive::StoppedEarly)],
+        "one pause of the machine"
     );
-    all[4].lag = Duration::from_millis(101);
+    all[8].lag = Duration::from_millis(101);
     assert_eq!(
         decided(&evidence(vec![parse_success()], 700, all)),
         [open(Inconclusive::InvalidRun)]
@@ -340,7 +343,7 @@ fn the_reason_of_an_open_verdict_is_how_sampling_ended() {
     );
     let hopeless = with(50, 100, Some(CloseReason::Limit));
     assert_eq!(hopeless.decision, open(Inconclusive::CannotPass));
-    assert_eq!((hopeless.n, hopeless.further_clean), (6, Some(113 - 6)));
+    assert_eq!((hopeless.n, hopeless.further_clean), (50, Some(113 - 50)));
     let record = |judging: Judging| {
         let mut record = evidence(vec![ttft_p95()], 100, samples((0..100).map(|i| i != 5)));
         record.header.judge = judging;
@@ -469,4 +472,46 @@ fn a_summary_counts_what_was_sampled() {
     assert_eq!(summary.outcomes.get("http-error"), Some(&1));
     assert_eq!(summary.first_unix_ns, Some(1_000_000_000));
     assert_eq!(summary.last_unix_ns, Some(3_522_000_000));
+}
+
+/// 74 samples, of which `late` come in 1.51 s where 1.5 s are promised, from a saturated client.
+fn saturated(late: usize, lag_ms: u64) -> Verdict {
+    let seen = |index| {
+        let mut seen = good();
+        if index < late {
+            seen.timeline.first_token = Some(Duration::from_millis(1510));
+        }
+        seen
+    };
+    let all: Vec<Sample> = (0..74_usize)
+        .map(|index| sample(index as u64, seen(index)))
+        .collect();
+    let mut record = evidence(vec![ttft_p95()], 232, all);
+    let mut end = close(CloseReason::Budget);
+    end.self_check.loop_lag_p99 = Duration::from_millis(26);
+    end.self_check.loop_lag_max = Duration::from_millis(lag_ms);
+    record.close = Some(end);
+    judge(&record).remove(0)
+}
+
+#[test]
+fn a_saturated_client_does_not_spoil_what_was_in_time_all_the_same() {
+    assert_eq!(saturated(0, 500).decision, Decision::Pass);
+}
+
+#[test]
+fn a_saturated_client_is_no_witness_against_a_relay_that_was_late_by_less() {
+    assert_eq!(saturated(74, 9).decision, Decision::Violated);
+    let verdict = saturated(74, 11);
+    assert_eq!(verdict.decision, open(Inconclusive::InvalidRun));
+    assert!(verdict.note.is_some_and(|note| note.contains("late by less")));
+}
+
+#[test]
+fn a_relay_that_always_fails_is_violated_and_not_only_hopeless() {
+    let none = samples([false; 10]);
+    assert_eq!(
+        decided(&evidence(vec![parse_success()], 400, none)),
+        [Decision::Violated]
+    );
 }

@@ -1,5 +1,7 @@
 //! One objective being judged: its counts, its rule, and the moment it was decided.
 
+use std::time::Duration;
+
 use super::{Decision, Inconclusive, Verdict};
 use crate::measure::metric::{Direction, Unit};
 use crate::measure::{Outcome, Reading};
@@ -14,6 +16,8 @@ use crate::stats::{Tally, float};
 const GAMMA: f64 = 0.05;
 /// Failing samples that a verdict names.
 const NAMED_FAILURES: usize = 16;
+/// Further failures in a row that an objective that cannot pass is given to show a violation.
+const LAST_CHANCE: u64 = 10;
 /// One undefined value in so many is still fine.
 const UNDEFINED_ONE_IN: u64 = 10;
 
@@ -22,6 +26,8 @@ const UNDEFINED_ONE_IN: u64 = 10;
 pub(super) struct End {
     /// Why the run says nothing about the relay.
     pub(super) invalid: Option<String>,
+    /// Lag of ours that may be in any measured time.
+    pub(super) doubt: Option<Duration>,
     /// Every planned slot is accounted for.
     pub(super) used_up: bool,
     /// Why sampling stopped before that, in words.
@@ -161,9 +167,13 @@ impl Track {
     }
 
     /// Takes what the metric says of the sample of slot `index`; a decided objective takes nothing.
+    ///
+    /// One that can no longer pass is not waited for, but samples that come for the others may
+    /// still show that it is violated, which says more.
     pub(super) fn take(&mut self, index: u64, reading: Reading) {
-        if self.decision.is_some() {
-            return;
+        match self.decision {
+            None | Some(Decision::Inconclusive(Inconclusive::CannotPass)) => {}
+            Some(Decision::Pass | Decision::Violated | Decision::Inconclusive(_)) => return,
         }
         let good = match self.objective.outcome_of(reading) {
             Outcome::Good => true,
@@ -221,6 +231,9 @@ impl Track {
             .then(|| eligible.saturating_sub(self.undefined));
         match account.standing(most) {
             Standing::Open => None,
+            // A relay that fails all the time is about to be refused: a few samples more give the
+            // verdict that says so.
+            Standing::CannotPass if account.fails_within(LAST_CHANCE) => None,
             Standing::CannotPass => Some(Decision::Inconclusive(Inconclusive::CannotPass)),
             // The few values that there are must not speak for the many that are missing.
             Standing::Pass | Standing::Fail if self.too_undefined() => None,
@@ -311,6 +324,9 @@ impl Track {
         if let Some(why) = &end.invalid {
             return (open(Inconclusive::InvalidRun), Some(why.clone()));
         }
+        if let Some(why) = end.doubt.and_then(|lag| self.moved_by(lag)) {
+            return (open(Inconclusive::InvalidRun), Some(why));
+        }
         if let Some(decision) = self.decision {
             return (decision, None);
         }
@@ -351,6 +367,39 @@ impl Track {
             Rule::Sequential(_) if end.used_up => self.unshown(Inconclusive::Budget, None),
             Rule::Sequential(_) => (open(Inconclusive::StoppedEarly), end.stopped.clone()),
         }
+    }
+
+    /// Why lag of our own could have moved the verdict; `None` where it could not.
+    ///
+    /// Our lag makes times longer, so what is in time stays in time. A rate of tokens can err both
+    /// ways, and what is no matter of time at all does not err.
+    fn moved_by(&self, lag: Duration) -> Option<String> {
+        let saturated = format!("client saturated: event-loop lag up to {} ms", lag.as_millis());
+        let metric = self.objective.metric;
+        match (metric.unit(), metric.direction()) {
+            (Unit::YesNo, _) => None,
+            (Unit::Seconds, Direction::Lower) => {
+                let (op, bound) = (self.objective.op, self.objective.bound);
+                let late = |value: &&f64| !op.holds(**value, bound);
+                let within = |value: &&f64| op.holds(**value - lag.as_secs_f64(), bound);
+                let doubtful = self.values.iter().filter(late).filter(within).count() as u64;
+                let stands = doubtful == 0
+                    || self.decision == Some(Decision::Pass)
+                    || self.decision == Some(Decision::Violated) && self.fails_without(doubtful);
+                (!stands).then(|| format!("{saturated}, and {doubtful} samples are late by less"))
+            }
+            (Unit::Seconds, Direction::Higher) | (Unit::PerSecond, _) => Some(saturated),
+        }
+    }
+
+    /// Whether the objective would be violated if so many of its failures were none.
+    fn fails_without(&self, doubtful: u64) -> bool {
+        let Rule::Sequential(account) = &self.rule else {
+            return false;
+        };
+        let tally = account.tally();
+        let failures = tally.failures().saturating_sub(doubtful);
+        failures > 0 && tally.n() <= account.design().fail_until(failures)
     }
 
     /// All planned samples are in and nothing is shown: enough for a guard, for no one else.
