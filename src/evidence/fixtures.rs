@@ -122,6 +122,8 @@ pub(crate) fn good() -> Observation {
         },
         ending: Ending::Completed,
         timed_out: None,
+        lost: None,
+        error_kind: None,
         last_phase: Phase::End,
         findings: Vec::new(),
         warnings: Vec::new(),
