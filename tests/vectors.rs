@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use relayproof::dialect::Protocol;
+use relayproof::expect::Expect;
 use relayproof::measure::shape::{Limits, Shape};
 use relayproof::observation::{Gap, Packets};
 use relayproof::stats::Tally;
@@ -12,6 +14,7 @@ use relayproof::stats::quantile::{nearest_rank, nearest_rank_from_top, rank_inte
 use relayproof::stats::sequential::{
     Account, Design, FAIL_RATIO, PASS_RATIO, Standing, joint_over,
 };
+use relayproof::stream::{Asked, Exchange, Head, Input, Timeouts};
 use serde_json::Value;
 
 const TOLERANCE: f64 = 1e-9;
@@ -387,15 +390,62 @@ fn joint_verdict(row: Row<'_>) -> Mismatches {
     .concat()
 }
 
+/// From the definition, and again from what the exchange accumulates of a real stream.
 fn stream_metrics(row: Row<'_>) -> Mismatches {
-    let packets = packets(row);
+    [
+        shape_matches(row, &packets(row)),
+        shape_matches(row, &streamed(row)),
+    ]
+    .concat()
+}
+
+/// An exchange whose answer has begun.
+fn opened() -> Exchange {
+    let asked = Asked {
+        protocol: Protocol::OpenaiChat,
+        stream: true,
+        model: String::new(),
+        max_tokens: None,
+        usage: false,
+        seal: None,
+        request_bytes: 0,
+        expect: Expect::default(),
+        keep_text: false,
+    };
+    let mut exchange = Exchange::new(asked, Timeouts::default());
+    let head = Head {
+        status: 200,
+        version: "1.1",
+        headers: vec![("content-type", b"text/event-stream")],
+    };
+    exchange.handle(Duration::ZERO, Input::Head(head));
+    exchange
+}
+
+/// Plays the events of a row to an exchange, offsets counted from the sending.
+fn streamed(row: Row<'_>) -> Packets {
+    let mut exchange = opened();
+    for event in row.list("events_ms_chars") {
+        let at = millis(event[0].as_f64().unwrap() - row.number("send_ms"));
+        let text = "x".repeat(usize::try_from(event[1].as_u64().unwrap()).unwrap());
+        let data = serde_json::json!({
+            "id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}],
+        });
+        exchange.handle(at, Input::Body(format!("data: {data}\n\n").as_bytes()));
+    }
+    exchange.handle(Duration::from_secs(60), Input::BodyEnd);
+    exchange.finish().packets
+}
+
+fn shape_matches(row: Row<'_>, packets: &Packets) -> Mismatches {
     let limits = Limits {
         min_tokens: row.whole("min_tokens"),
         min_gaps: row.whole("min_gaps"),
         min_span: millis(row.number("min_span_ms")),
     };
     let tokens = row.0["completion_tokens"].as_u64();
-    let shape = Shape::of(&packets, tokens, limits);
+    let shape = Shape::of(packets, tokens, limits);
     let in_ms = |at: Duration| at.as_secs_f64() * 1e3;
     // A buffered stream has no speed of its own.
     let decode = shape.tps.filter(|_| !shape.buffered);
@@ -410,6 +460,23 @@ fn stream_metrics(row: Row<'_>) -> Mismatches {
         row.near("max_gap_ms", shape.max_gap.map(in_ms)),
     ]
     .concat()
+}
+
+#[test]
+fn only_reasoning_that_was_streamed_counts_toward_the_speed() {
+    let shown = |delta: &str| {
+        let mut exchange = opened();
+        let data = serde_json::json!({
+            "id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m",
+            "choices": [{"index": 0, "delta": {delta: "hm"}, "finish_reason": null}],
+        });
+        let body = format!("data: {data}\n\n");
+        exchange.handle(millis(10.0), Input::Body(body.as_bytes()));
+        exchange.handle(millis(20.0), Input::BodyEnd);
+        exchange.finish().packets.reasoning
+    };
+    assert!(shown("reasoning_content"));
+    assert!(!shown("content"));
 }
 
 fn millis(ms: f64) -> Duration {

@@ -123,6 +123,10 @@ pub(crate) fn good() -> Observation {
         ending: Ending::Completed,
         timed_out: None,
         lost: None,
+<<<<<<< HEAD
+=======
+        error_kind: None,
+>>>>>>> h/judge
         last_phase: Phase::End,
         findings: Vec::new(),
         warnings: Vec::new(),

@@ -9,7 +9,7 @@ use super::head::Kind;
 use super::notes::Spot;
 use super::outside::Kind as Outside;
 use super::{Exchange, FramingFault, Loss, Over, clean, wording};
-use crate::observation::{Class, Ending, ErrorKind, Limit, Observation, Phase, Warning};
+use crate::observation::{Class, Ending, ErrorKind, Limit, Observation, Packets, Phase, Warning};
 
 /// Everything that was seen.
 pub(super) fn observation(mut exchange: Exchange) -> Observation {
@@ -327,6 +327,7 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     let heard = exchange.reading.heard;
     let parse_ok = heard.notes.parse_ok;
     let answer = heard.answer;
+    let reasoning = answer.has_reasoning();
     let (findings, warnings) = heard.notes.close();
     let (status, headers, retry_after) = match exchange.head {
         Some(head) => (Some(head.status), head.headers, head.retry_after),
@@ -361,7 +362,10 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
         usage: answer.usage,
         sealed,
         unmet,
-        packets: answer.pacing.close(),
+        packets: Packets {
+            reasoning,
+            ..answer.pacing.close()
+        },
         counts,
         connection: exchange.connection,
         text: exchange.asked.keep_text.then_some(answer.text),
