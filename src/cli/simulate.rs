@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::{Exit, complain};
 use crate::sim::{Fault, Params, Planned, Relay, Served, Settings};
+use crate::spec;
 
 /// Answers that may wait for the write log before the relay is held up.
 const LOG_BACKLOG: usize = 10_000;
@@ -250,25 +251,12 @@ fn line(file: &mut impl Write, served: &Served) -> io::Result<()> {
     writeln!(file, "{record}")
 }
 
-/// `1.5s`, `150ms`, `0`: a number and one of us, ms, s, m, h.
+/// A duration as in specs, or a bare zero.
 fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .ok_or("no unit: write `150ms` or `1.5s`")?;
-    let (number, unit) = text.split_at(at);
-    let unit = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit `{unit}`: use us, ms, s, m or h")),
-    };
-    let number: f64 = number.parse().map_err(|_| "no number".to_owned())?;
-    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
+    spec::duration(text)
 }
 
 /// `2%`, `0.25%`: parts per million.
@@ -355,11 +343,63 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_a_known_unit() {
+    fn a_duration_is_written_as_in_specs_or_a_bare_zero() {
         assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
         assert_eq!(duration("0"), Ok(Duration::ZERO));
-        for text in ["1", "ms", "1 s", "-1s", "1e3s", "1.2.3s"] {
-            assert!(duration(text).is_err(), "{text:?}");
+        assert!(duration("1").is_err());
+    }
+
+    #[test]
+    fn specs_know_the_same_faults_and_parameters_as_the_relay() {
+        let params = [
+            ("", Params::default()),
+            (
+                ", delay: 1s",
+                Params {
+                    delay: Some(Duration::from_secs(1)),
+                    ..Params::default()
+                },
+            ),
+            (
+                ", code: 429",
+                Params {
+                    code: Some(429),
+                    ..Params::default()
+                },
+            ),
+            (
+                ", recover_after: 2",
+                Params {
+                    recover_after: Some(2),
+                    ..Params::default()
+                },
+            ),
+            (
+                ", after_tokens: 3",
+                Params {
+                    after_tokens: Some(3),
+                    ..Params::default()
+                },
+            ),
+            (
+                ", retry_after_s: 1",
+                Params {
+                    retry_after_s: Some(1),
+                    ..Params::default()
+                },
+            ),
+        ];
+        for name in Fault::NAMES.iter().chain(&["no_such_fault"]) {
+            for (written, params) in params {
+                let text = format!(
+                    "relayproof: 1\nname: x\nrelays:\n  - name: r\n    models: [m]\n    \
+                     simulate: {{ faults: [{{ {name}: 1%{written} }}] }}\n\
+                     slos: [usable >= 95%]\n"
+                );
+                let spec = spec::parse("x.yaml", &text, &|_| None);
+                let fault = Fault::from_parts(name, &params);
+                assert_eq!(spec.is_ok(), fault.is_ok(), "{text}");
+            }
         }
     }
 }

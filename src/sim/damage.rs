@@ -408,3 +408,71 @@ fn boundary(text: &str, part: usize, of: usize) -> usize {
     }
     index
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
+        let ask = Ask {
+            model: model.to_owned(),
+            stream: true,
+            include_usage: false,
+            max_tokens: None,
+            seal: Some("END".to_owned()),
+            prompt_tokens: 1,
+        };
+        let turn = Turn {
+            ask: &ask,
+            key: 1,
+            id: "id",
+            created: 1,
+            tokens,
+            first_token: Duration::from_millis(120),
+            token_gap: Duration::from_millis(15),
+            chunked: false,
+        };
+        let script = script(&turn, Some(fault));
+        let bytes: Vec<u8> = script.writes().flat_map(|(_, b)| b.to_vec()).collect();
+        (script, String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn no_fault_cuts_a_character_or_fails_on_the_shortest_and_odd_answers() {
+        for fault in Fault::ALL {
+            for model in ["m", "模型", "é".repeat(37).as_str(), "lite-mini"] {
+                for tokens in [1, 2, 5] {
+                    let (_, wire) = wire(model, fault, tokens);
+                    assert!(wire.starts_with("HTTP/1.1 "), "{fault:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_beyond_the_answer_leaves_out_its_ending_only() {
+        let fault = Fault::Truncate {
+            after_tokens: Some(99),
+        };
+        let (_, wire) = wire("m", &fault, 3);
+        assert!(wire.contains(" END"));
+        assert!(!wire.contains(r#""finish_reason":"stop""#) && !wire.contains("[DONE]"));
+    }
+
+    #[test]
+    fn another_model_is_named_even_when_the_usual_stand_in_was_asked_for() {
+        let (_, wire) = wire("lite-mini", &Fault::WrongModel, 1);
+        assert!(!wire.contains("lite-mini"));
+    }
+
+    #[test]
+    fn tokens_keep_to_a_schedule_that_late_writes_do_not_shift() {
+        let fault = Fault::SlowFirstToken {
+            delay: Duration::from_millis(100),
+        };
+        let (script, _) = wire("m", &fault, 3);
+        let due: Vec<u128> = script.writes().map(|(at, _)| at.as_millis()).collect();
+        assert_eq!(due, [0, 0, 220, 235, 250, 250, 250]);
+        assert_eq!(script.first_token(), Some(2));
+    }
+}

@@ -117,7 +117,11 @@ impl Server {
         let bell = Arc::new(Notify::new());
         loop {
             let (reply, keep_alive) = match inbox.request(&mut wire).await {
-                Ok(request) => (self.reply(&request), request.keep_alive),
+                Ok(request) => {
+                    // Every answer here has a body, which a client that sent HEAD does not expect.
+                    let keep_alive = request.keep_alive && request.method != "HEAD";
+                    (self.reply(&request), keep_alive)
+                }
                 Err(Unread::Gone) => return,
                 Err(Unread::Refused(status, why)) => (Reply::plain(refused(status, why)), false),
             };
@@ -177,9 +181,8 @@ impl Server {
 
     fn reply(&self, request: &Request) -> Reply {
         let arrival = now();
-        if request.method == "POST" {
-            self.requests.fetch_add(1, Ordering::Relaxed);
-        }
+        let posts = u64::from(request.method == "POST");
+        let serial = self.requests.fetch_add(posts, Ordering::Relaxed);
         let chat = request.path.ends_with("/chat/completions");
         let models = request.path.ends_with("/models");
         match request.method.as_str() {
@@ -205,7 +208,6 @@ impl Server {
         let key = self.draw.key(&request.body);
         let fault = self.fault(key, ask.stream);
         let unix = self.log.unix(arrival);
-        let serial = self.requests.load(Ordering::Relaxed);
         let id = format!("chatcmpl-{:016x}", self.salt.hash_one((serial, key)));
         let script = damage::script(
             &Turn {
