@@ -123,10 +123,7 @@ pub(crate) fn good() -> Observation {
         ending: Ending::Completed,
         timed_out: None,
         lost: None,
-<<<<<<< HEAD
-=======
         error_kind: None,
->>>>>>> h/judge
         last_phase: Phase::End,
         findings: Vec::new(),
         warnings: Vec::new(),
@@ -136,7 +133,6 @@ pub(crate) fn good() -> Observation {
         headers: Vec::new(),
         retry_after: None,
         error_code: None,
-        error_kind: None,
         model: Some("test-model".to_owned()),
         response_id: None,
         fingerprint: None,

@@ -16,7 +16,7 @@ use crate::stats::{Tally, float};
 const GAMMA: f64 = 0.05;
 /// Failing samples that a verdict names.
 const NAMED_FAILURES: usize = 16;
-/// Further failures in a row that an objective that cannot pass is given to show a violation.
+/// Further samples that an objective that cannot pass is given to show a violation.
 const LAST_CHANCE: u64 = 10;
 /// One undefined value in so many is still fine.
 const UNDEFINED_ONE_IN: u64 = 10;
@@ -64,6 +64,8 @@ pub(super) struct Track {
     undefined: u64,
     ineligible: u64,
     failing: Vec<u64>,
+    /// Samples when a pass went out of reach.
+    hopeless_at: Option<u64>,
     decision: Option<Decision>,
 }
 
@@ -138,6 +140,7 @@ impl Track {
             undefined: 0,
             ineligible: 0,
             failing: Vec::new(),
+            hopeless_at: None,
             decision,
         }
     }
@@ -201,6 +204,12 @@ impl Track {
             Rule::Wilson { tally, .. } | Rule::Mean { tally, .. } => *tally = tally.with(good),
         }
         self.decision = self.decide();
+        let most = self.most();
+        if let Rule::Sequential(account) = &self.rule
+            && account.standing(most) == Standing::CannotPass
+        {
+            self.hopeless_at.get_or_insert(account.tally().n());
+        }
     }
 
     /// Takes slots that were never answered.
@@ -226,20 +235,30 @@ impl Track {
         if self.futility && self.undefined > eligible / UNDEFINED_ONE_IN {
             return Some(Decision::Inconclusive(Inconclusive::UndefinedMetric));
         }
-        let most = self
-            .futility
-            .then(|| eligible.saturating_sub(self.undefined));
-        match account.standing(most) {
+        match account.standing(self.most()) {
             Standing::Open => None,
             // A relay that fails all the time is about to be refused: a few samples more give the
             // verdict that says so.
-            Standing::CannotPass if account.fails_within(LAST_CHANCE) => None,
+            Standing::CannotPass if self.has_last_chance(account) => None,
             Standing::CannotPass => Some(Decision::Inconclusive(Inconclusive::CannotPass)),
             // The few values that there are must not speak for the many that are missing.
             Standing::Pass | Standing::Fail if self.too_undefined() => None,
             Standing::Pass => Some(Decision::Pass),
             Standing::Fail => Some(Decision::Violated),
         }
+    }
+
+    /// Whether a violation may still show in the few samples that a hopeless objective is given.
+    fn has_last_chance(&self, account: &Account) -> bool {
+        let n = account.tally().n();
+        let since = n - self.hopeless_at.unwrap_or(n);
+        account.fails_within(LAST_CHANCE.saturating_sub(since))
+    }
+
+    /// Most samples that the objective can ever count, where futility is looked at.
+    fn most(&self) -> Option<u64> {
+        let lost = self.ineligible + self.undefined;
+        self.futility.then(|| self.max_samples.saturating_sub(lost))
     }
 
     fn too_undefined(&self) -> bool {
@@ -374,7 +393,10 @@ impl Track {
     /// Our lag makes times longer, so what is in time stays in time. A rate of tokens can err both
     /// ways, and what is no matter of time at all does not err.
     fn moved_by(&self, lag: Duration) -> Option<String> {
-        let saturated = format!("client saturated: event-loop lag up to {} ms", lag.as_millis());
+        let saturated = format!(
+            "client saturated: event-loop lag up to {} ms",
+            lag.as_millis()
+        );
         let metric = self.objective.metric;
         match (metric.unit(), metric.direction()) {
             (Unit::YesNo, _) => None,
