@@ -296,6 +296,7 @@ fn contains(network: IpAddr, bits: u32, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::testing::relay;
 
     fn url(text: &str) -> Url {
         Url::parse(text).unwrap()
@@ -310,6 +311,42 @@ mod tests {
         proxy(setting, &url(to), &env)
             .unwrap()
             .map(|found| found.to_string())
+    }
+
+    #[test]
+    fn the_path_of_the_protocol_follows_that_of_the_base() {
+        for (base, url, shown) in [
+            (
+                "https://relay.example/v1",
+                "https://relay.example/v1/chat/completions",
+                "https://relay.example/v1",
+            ),
+            (
+                "http://relay.example:8080/team%20a/v1/",
+                "http://relay.example:8080/team%20a/v1/chat/completions",
+                "http://relay.example:8080/team%20a/v1",
+            ),
+            (
+                "http://127.0.0.1",
+                "http://127.0.0.1/chat/completions",
+                "http://127.0.0.1",
+            ),
+        ] {
+            let endpoint = Endpoint::new(base, &relay(), "test-model", None).unwrap();
+            assert_eq!((endpoint.url().as_str(), endpoint.base()), (url, shown));
+        }
+    }
+
+    #[test]
+    fn the_trace_context_is_sent_only_where_asked() {
+        let key = SecretString::from("sk-canary");
+        let endpoint = Endpoint::new("http://relay.example/v1", &relay(), "m", Some(&key)).unwrap();
+        assert_eq!(endpoint.headers(None).get("traceparent"), None);
+        assert_eq!(
+            endpoint.headers(Some("00-a-b-01"))["traceparent"],
+            "00-a-b-01"
+        );
+        assert!(!format!("{endpoint:?}").contains("canary"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// One thing that the server does.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Reads the whole request.
     Request,
     /// Writes these bytes.
@@ -27,14 +27,14 @@ pub enum Step {
 }
 
 /// A server that plays a script once.
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     task: JoinHandle<Vec<u8>>,
 }
 
 impl Server {
     /// Plays `steps` on a plain connection.
-    pub async fn plain(steps: Vec<Step>) -> Self {
+    pub(crate) async fn plain(steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Plays `steps` behind a TLS handshake; `steps` do not begin when it fails.
-    pub async fn tls(authority: &Authority, name: &str, steps: Vec<Step>) -> Self {
+    pub(crate) async fn tls(authority: &Authority, name: &str, steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = authority.acceptor(name);
@@ -70,12 +70,12 @@ impl Server {
         Self { address, task }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/v1/chat/completions", self.address)
     }
 
     /// The request as it came, once the script is through.
-    pub async fn request(self) -> String {
+    pub(crate) async fn request(self) -> String {
         String::from_utf8(self.task.await.unwrap()).unwrap()
     }
 }
@@ -136,13 +136,13 @@ async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Vec<u8> {
 }
 
 /// A certificate authority of one test.
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pub pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -170,7 +170,7 @@ impl Authority {
 }
 
 /// A port on which nothing listens.
-pub async fn closed_port() -> SocketAddr {
+pub(crate) async fn closed_port() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // Taken and given back: free, and not handed out again so soon.
