@@ -3,6 +3,13 @@
 //! Needs the binaries that tests/backends/build.sh makes, in `.cache/bin` or the folder that
 //! `RELAYPROOF_BACKENDS` names; says so where they are missing.
 #![cfg(feature = "otel")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::explicit_write,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails by panicking, waits for programs, and must say aloud that it skips"
+)]
 
 #[path = "telemetry/make.rs"]
 mod make;

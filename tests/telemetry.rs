@@ -1,5 +1,11 @@
 //! Telemetry against a receiver of our own: what arrives, what is counted, what is never shown.
 #![cfg(feature = "otel")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails by panicking and looks at the clock"
+)]
 
 #[path = "telemetry/make.rs"]
 mod make;
