@@ -245,6 +245,31 @@ async fn each_delay_is_measured_in_its_own_phase() {
 }
 
 #[tokio::test]
+async fn an_older_tls_version_is_timed_and_named_as_well() {
+    let authority = Authority::new();
+    let relay = Relay::start(Script {
+        tls: Some(authority.serve_versions(
+            &[&rustls::version::TLS12],
+            &["127.0.0.1"],
+            &["http/1.1"],
+        )),
+        tls_delay: DELAY,
+        ..Script::default()
+    })
+    .await;
+    let mut dial = dial();
+    dial.extra_ca_pem.push(authority.pem.clone());
+    let client = client(&dial);
+    for _ in 0..2 {
+        let seen = observe(&client, &format!("https://{}/v1", relay.address)).await;
+        whole(&seen);
+        assert!(length(seen.timeline.tls) >= DELAY);
+        assert_eq!(seen.connection.tls_version.as_deref(), Some("1.2"));
+        assert_eq!(seen.connection.resumed, Some(false));
+    }
+}
+
+#[tokio::test]
 async fn fresh_requests_open_a_connection_each_and_never_resume_tls() {
     let authority = Authority::new();
     let relay = Relay::start(Script {

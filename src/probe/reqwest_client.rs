@@ -266,7 +266,14 @@ fn host_and_port(url: &Url) -> String {
 
 fn unbuilt(error: reqwest::Error) -> DialError {
     // Without the URL, which may hold a proxy's password.
-    DialError::Client(error.without_url().to_string())
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    DialError::Client(text)
 }
 
 #[cfg(test)]

@@ -34,6 +34,16 @@ impl Authority {
 
     /// Server settings with a certificate for `names`.
     pub(crate) fn serve(&self, names: &[&str], alpn: &[&str]) -> Arc<ServerConfig> {
+        self.serve_versions(rustls::ALL_VERSIONS, names, alpn)
+    }
+
+    /// The same with some TLS versions only.
+    pub(crate) fn serve_versions(
+        &self,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        names: &[&str],
+        alpn: &[&str],
+    ) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let certificate = CertificateParams::new(names)
@@ -42,7 +52,7 @@ impl Authority {
             .unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
             .with_single_cert(
