@@ -668,3 +668,31 @@ fn survives(text: &str) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+/// An unknown key in each map makes the reader list the keys it knows there.
+#[test]
+fn every_key_that_is_read_is_in_the_documentation() {
+    let text = "relayproof: 1\nzzzzzzzzzz: 1\nrelays:\n  \
+        - name: a\n    zzzzzzzzzz: 1\n    base_url: https://a.example/v1\n    models: [m]\n    \
+          api_key: { zzzzzzzzzz: 1 }\n    tls: { zzzzzzzzzz: 1 }\n    \
+          timeouts: { zzzzzzzzzz: 1 }\n    retry: { zzzzzzzzzz: 1 }\n    proxy: { zzzzzzzzzz: 1 }\n  \
+        - { name: b, simulate: { zzzzzzzzzz: 1 } }\n\
+        workloads:\n  - name: w\n    zzzzzzzzzz: 1\n    \
+          messages: [{ zzzzzzzzzz: 1 }]\n    expect: { zzzzzzzzzz: 1 }\n\
+        matrix: { zzzzzzzzzz: 1, exclude: [{ zzzzzzzzzz: 1 }] }\n\
+        sampling: { zzzzzzzzzz: 1, limits: { zzzzzzzzzz: 1 } }\n\
+        judge: { zzzzzzzzzz: 1 }\nprofiles: { p: { zzzzzzzzzz: 1 } }\n\
+        slos: [{ zzzzzzzzzz: 1 }]\notel: { zzzzzzzzzz: 1 }\n";
+    let said = mistakes_of(text);
+    assert_eq!(said.matches("the keys here are").count(), 17, "one list a map:\n{said}");
+    let documented = fs::read_to_string(folder("docs/spec.md")).unwrap();
+    let words: BTreeSet<&str> = documented
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .collect();
+    for list in said.split("the keys here are ").skip(1) {
+        let list = list.lines().next().unwrap();
+        for key in list.split(", ").map(|key| key.trim_matches('`')) {
+            assert!(words.contains(key), "docs/spec.md says nothing of `{key}`");
+        }
+    }
+}

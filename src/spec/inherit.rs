@@ -35,50 +35,58 @@ pub(super) fn overlay(base: &Node, over: &Node) -> Node {
     }
 }
 
-/// Each relay with everything it inherits, in spec order.
-pub(super) fn relays(r: &Reader<'_>, defaults: Option<&Node>, relays: &[Node]) -> Vec<Node> {
-    relays
-        .iter()
-        .map(|relay| {
-            let mut chain = vec![relay];
-            while let Some(parent) = chain.last().and_then(|heir| parent(r, heir, relays)) {
-                if chain.iter().any(|known| std::ptr::eq(*known, parent)) {
-                    let span = relay.child("extends").unwrap_or(relay).span.clone();
-                    r.note(
-                        SpecError::new(span, "relays that extend each other have no end")
-                            .label("leads back to this relay")
-                            .help("let one of them stand on its own"),
-                    );
-                    break;
-                }
-                chain.push(parent);
-                if chain.len() > DEEPEST {
-                    let span = relay.child("extends").unwrap_or(relay).span.clone();
-                    r.note(
-                        SpecError::new(span, "this relay inherits from too many others")
-                            .label(format!("more than {DEEPEST}, one from another"))
-                            .help("move what they share to `defaults`"),
-                    );
-                    break;
-                }
-            }
-            let mut merged = defaults.map_or_else(
-                || Node {
-                    value: Value::Map(Vec::new()),
-                    ..relay.clone()
-                },
-                |node| Node {
-                    span: relay.span.clone(),
-                    ..node.clone()
-                },
-            );
-            for heir in chain.iter().rev() {
-                let own = std::ptr::eq(*heir, relay);
-                merged = overlay(&rid(&merged, heir, own), heir);
-            }
-            merged
-        })
-        .collect()
+/// A relay with everything it inherits from `defaults` and from others of `relays`.
+pub(super) fn relay(
+    r: &Reader<'_>,
+    defaults: Option<&Node>,
+    relays: &[Node],
+    relay: &Node,
+) -> Node {
+    let chain = ancestry(r, relays, relay);
+    let mut merged = defaults.map_or_else(
+        || Node {
+            value: Value::Map(Vec::new()),
+            ..relay.clone()
+        },
+        |node| Node {
+            span: relay.span.clone(),
+            ..node.clone()
+        },
+    );
+    for heir in chain.iter().rev() {
+        let own = std::ptr::eq(*heir, relay);
+        merged = overlay(&rid(&merged, heir, own), heir);
+    }
+    merged
+}
+
+/// The relay, the one it extends, the one that one extends, and so on.
+fn ancestry<'n>(r: &Reader<'_>, relays: &'n [Node], relay: &'n Node) -> Vec<&'n Node> {
+    let mut chain = vec![relay];
+    while let Some(parent) = chain.last().and_then(|heir| parent(r, heir, relays)) {
+        let mistake = if chain.iter().any(|known| std::ptr::eq(*known, parent)) {
+            Some((
+                "relays that extend each other have no end",
+                "leads back to this relay".to_owned(),
+                "let one of them stand on its own",
+            ))
+        } else if chain.len() == DEEPEST {
+            Some((
+                "this relay inherits from too many others",
+                format!("more than {DEEPEST}, one from another"),
+                "move what they share to `defaults`",
+            ))
+        } else {
+            None
+        };
+        if let Some((title, label, help)) = mistake {
+            let span = relay.child("extends").unwrap_or(relay).span.clone();
+            r.note(SpecError::new(span, title).label(label).help(help));
+            break;
+        }
+        chain.push(parent);
+    }
+    chain
 }
 
 /// What an heir does not take over: names, and the other place where it has one of its own.

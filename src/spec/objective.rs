@@ -1,6 +1,6 @@
 //! One promise: `METRIC[.pNN[.N] | .mean] OP NUMBER[UNIT]`, and what it asks of the samples.
 
-pub(crate) mod grammar;
+pub mod grammar;
 
 use std::fmt;
 

@@ -270,14 +270,17 @@ fn relays(r: &Reader<'_>, map: &mut Fields<'_>) -> Option<Vec<RelaySpec>> {
     let Value::List(nodes) = &item.node.value else {
         return None;
     };
-    let merged = inherit::relays(r, defaults.map(|item| item.node), nodes);
+    let defaults = defaults.map(|item| item.node);
     let mut read: Vec<RelaySpec> = Vec::new();
     let mut places: BTreeMap<String, Range<usize>> = BTreeMap::new();
-    for ((item, own), merged) in items.iter().zip(nodes).zip(&merged) {
+    for item in items {
+        let own = item.node;
         unique(r, &mut places, own, "relay");
+        let merged = inherit::relay(r, defaults, nodes, own);
         let item = Item {
-            node: merged,
-            ..item.clone()
+            node: &merged,
+            key_span: item.key_span,
+            path: item.path,
         };
         read.extend(relay::read(r, &item, own));
     }

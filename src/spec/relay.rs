@@ -516,6 +516,9 @@ fn retried(r: &Reader<'_>, item: &Item<'_>) -> Option<(Vec<u16>, bool)> {
     Some((statuses, connect))
 }
 
+/// Most headers of a relay.
+const MOST_HEADERS: usize = 64;
+
 /// Headers that carry keys; a key is never written into a spec.
 const KEY_HEADERS: &[&str] = &[
     "authorization",
@@ -550,6 +553,17 @@ fn headers(r: &Reader<'_>, item: &Item<'_>) -> BTreeMap<String, String> {
     let Some(map) = item.map(r) else {
         return headers;
     };
+    if map.free().count() > MOST_HEADERS {
+        r.note(
+            SpecError::new(
+                item.key_span.clone(),
+                format!("`{}` is too long", item.path),
+            )
+            .label(format!("the limit is {MOST_HEADERS} headers"))
+            .help("servers refuse requests with so many"),
+        );
+        return headers;
+    }
     let mut written = BTreeSet::new();
     for (entry, item) in map.free() {
         let name = entry.key.to_ascii_lowercase();

@@ -16,7 +16,7 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Deepest nesting; the deepest place in a spec is about eight levels down.
 const MAX_DEPTH: usize = 32;
 /// Most nodes, aliases expanded.
-const MAX_NODES: usize = 100_000;
+const MAX_NODES: usize = 20_000;
 
 /// One value and where it is written.
 #[derive(Clone, Debug, PartialEq)]
