@@ -24,7 +24,8 @@ impl Draw {
         let sum: u64 = planned.iter().map(|p| u64::from(p.share_ppm)).sum();
         if sum > u64::from(WHOLE_PPM) {
             return Err(format!(
-                "the shares of the faults add up to {sum} of {WHOLE_PPM} parts"
+                "the shares of the faults add up to {}%",
+                sum as f64 / 1e4
             ));
         }
         Ok(Self { seed, planned })
