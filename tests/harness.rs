@@ -168,7 +168,7 @@ relayproof: 1
 relays:
   - { name: one, models: [m], simulate: { first_token: 5ms, token_gap: 1ms, tokens: 4 } }
   - { name: two, models: [m], simulate: { first_token: 5ms, token_gap: 1ms, tokens: 4 } }
-sampling: { rate: 50/s }
+sampling: { rate: 20/s }
 slos:
   - ttft.p90 < 5s
   - parse_success >= 90%
@@ -183,7 +183,7 @@ relays:
     base_url: {base_url}
     api_key: {{ env: RELAY_KEY }}
     models: [m]
-sampling: {{ rate: 50/s, max_samples: 75 }}
+sampling: {{ rate: 20/s, max_samples: 75 }}
 slos:
   - ttft.p90 < 5s
   - parse_success >= 90%
@@ -398,7 +398,7 @@ relays:
   - name: broken
     models: [m]
     simulate: { first_token: 5ms, token_gap: 1ms, tokens: 8, faults: [{ truncate: 60% }] }
-sampling: { rate: 50/s }
+sampling: { rate: 20/s }
 slos:
   - interruption < 10%
   - http_success >= 90%

@@ -684,7 +684,11 @@ fn every_key_that_is_read_is_in_the_documentation() {
         judge: { zzzzzzzzzz: 1 }\nprofiles: { p: { zzzzzzzzzz: 1 } }\n\
         slos: [{ zzzzzzzzzz: 1 }]\notel: { zzzzzzzzzz: 1 }\n";
     let said = mistakes_of(text);
-    assert_eq!(said.matches("the keys here are").count(), 17, "one list a map:\n{said}");
+    assert_eq!(
+        said.matches("the keys here are").count(),
+        17,
+        "one list a map:\n{said}"
+    );
     let documented = fs::read_to_string(folder("docs/spec.md")).unwrap();
     let words: BTreeSet<&str> = documented
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
