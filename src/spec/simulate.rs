@@ -44,7 +44,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Simulate> {
         token_gap: time("token_gap", Duration::from_millis(15)),
         tokens: map
             .get(r, "tokens")
-            .and_then(|item| item.small(r, 1, 1_000_000))
+            .and_then(|item| item.small(r, 1, 100_000))
             .unwrap_or(64),
         tls: map
             .get(r, "tls")
