@@ -37,6 +37,7 @@ pub fn client_config(
     let provider = provider();
     let verifier = WatchedVerifier {
         inner: verifier(extra_ca_pem)?,
+        named: certificates(extra_ca_pem)?,
         provider: Arc::clone(&provider),
     };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -80,28 +81,29 @@ fn verifier(extra_ca_pem: &[Vec<u8>]) -> Result<Option<Arc<dyn ServerCertVerifie
             .map(|native| native as Arc<dyn ServerCertVerifier>));
     }
     let mut roots = native_roots().clone();
-    for pem in extra_ca_pem {
-        add(&mut roots, pem)?;
+    for certificate in certificates(extra_ca_pem)? {
+        roots
+            .add(certificate)
+            .map_err(|error| DialError::Certificates(error.to_string()))?;
     }
     Ok(build(roots)?.map(|built| built as Arc<dyn ServerCertVerifier>))
 }
 
-fn add(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), DialError> {
-    let mut none = true;
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate =
-            certificate.map_err(|error| DialError::Certificates(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| DialError::Certificates(error.to_string()))?;
-        none = false;
+/// The certificates of PEM files, of which each must hold one at least.
+fn certificates(pem_files: &[Vec<u8>]) -> Result<Vec<CertificateDer<'static>>, DialError> {
+    let mut all = Vec::new();
+    for pem in pem_files {
+        let before = all.len();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            all.push(certificate.map_err(|error| DialError::Certificates(error.to_string()))?);
+        }
+        if all.len() == before {
+            return Err(DialError::Certificates(
+                "no PEM block `CERTIFICATE` in it".to_owned(),
+            ));
+        }
     }
-    if none {
-        return Err(DialError::Certificates(
-            "no PEM block `CERTIFICATE` in it".to_owned(),
-        ));
-    }
-    Ok(())
+    Ok(all)
 }
 
 fn build(roots: RootCertStore) -> Result<Option<Arc<WebPkiServerVerifier>>, DialError> {
