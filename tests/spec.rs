@@ -356,6 +356,27 @@ fn another_seed_gives_other_starts_and_other_texts() {
     assert_eq!(same, 0);
 }
 
+#[test]
+fn each_run_asks_a_real_relay_with_texts_of_its_own_at_the_same_moments() {
+    let plan = everything();
+    let differing = |cell: &plan::Cell| {
+        let one = cell.slots_of_run(&plan.sampling, "run-1");
+        let two = cell.slots_of_run(&plan.sampling, "run-2");
+        one.zip(two)
+            .inspect(|(a, b)| assert_eq!(a.start, b.start))
+            .filter(|(a, b)| a.id != b.id && a.nonce != b.nonce)
+            .count()
+    };
+    let cell = |relay: &str| {
+        plan.cells
+            .iter()
+            .find(|cell| cell.relay.name == relay)
+            .unwrap()
+    };
+    assert_eq!(differing(cell("alpha")), 402);
+    assert_eq!(differing(cell("embedded")), 0, "its faults follow the text");
+}
+
 /// Exponential gaps with mean m have variance m²; a beat, or a uniform draw, has far less.
 #[test]
 fn gaps_between_starts_are_exponential() {
