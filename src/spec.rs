@@ -1,7 +1,7 @@
 //! What a user may write: YAML text in, a valid [`Spec`] or every mistake out. No IO.
 //!
-//! The text becomes a tree with places ([`tree`]), placeholders are filled in ([`interpolate`]),
-//! inheritance is resolved ([`inherit`]), and a reader that never stops at a mistake ([`reader`])
+//! The text becomes a tree with places (`tree`), placeholders are filled in (`interpolate`),
+//! inheritance is resolved (`inherit`), and a reader that never stops at a mistake (`reader`)
 //! turns the rest into types that cannot hold a contradiction.
 
 mod coherence;

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-use super::{Cell, Sampling, Slot};
+use super::{Cell, Endpoint, Sampling, Slot};
 use crate::dialect::{Message, Prompt};
 use crate::observation::at_us;
 use crate::spec::hex;
@@ -27,6 +27,23 @@ impl Cell {
     /// Gaps are exponential: starts come at the planned rate and at no regular beat that could fall
     /// in step with anything on the relay's side.
     pub fn slots(&self, sampling: &Sampling) -> impl Iterator<Item = Slot> + use<> {
+        self.slots_of_run(sampling, "")
+    }
+
+    /// [`Cell::slots`] as one run sends them: the same starts, but ids and texts of its own.
+    ///
+    /// Texts that came again with each run would let a cache answer all runs but the first. The
+    /// embedded relay has no cache, and its faults are drawn by what it is asked: it gets the same
+    /// texts in every run, and so the same faults.
+    pub fn slots_of_run(
+        &self,
+        sampling: &Sampling,
+        run_id: &str,
+    ) -> impl Iterator<Item = Slot> + use<> {
+        let run = match self.relay.endpoint {
+            Endpoint::Url(_) => run_id.to_owned(),
+            Endpoint::Simulate(_) => String::new(),
+        };
         let seed = Sha256::new()
             .chain_update("starts")
             .chain_update(sampling.seed.to_le_bytes())
@@ -44,13 +61,13 @@ impl Cell {
             let index = if warmup { position } else { position - warmups };
             let kind = if warmup { "warm-up" } else { "sample" };
             let number = index.to_string();
-            let mut nonce = short_hash(&["nonce", &cell, &seed, kind, &number]);
+            let mut nonce = short_hash(&["nonce", &cell, &run, &seed, kind, &number]);
             nonce.truncate(NONCE_DIGITS);
             Slot {
                 index,
                 start: at_us(Duration::try_from_secs_f64(at).unwrap_or(Duration::MAX)),
                 warmup,
-                id: short_hash(&[kind, &cell, &number]),
+                id: short_hash(&[kind, &cell, &run, &number]),
                 nonce,
             }
         })

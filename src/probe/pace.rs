@@ -58,7 +58,7 @@ impl<T: Attempts> Pacing<T> {
         let skip = self.skip;
         let mut slots = self
             .cell
-            .slots(&self.sampling)
+            .slots_of_run(&self.sampling, &self.run_id)
             .filter(move |slot| slot.warmup || slot.index >= skip)
             .peekable();
         let warmups: Vec<Slot> = std::iter::from_fn(|| slots.next_if(|slot| slot.warmup)).collect();

@@ -50,6 +50,14 @@ impl SpecError {
         self
     }
 
+    /// Whether the other is this mistake, found once more by an heir of the value: only the path
+    /// differs.
+    fn is_found_again(&self, other: &Self) -> bool {
+        self.span == other.span
+            && self.label == other.label
+            && without_owner(&self.title) == without_owner(&other.title)
+    }
+
     /// What is wrong, in one line.
     pub fn title(&self) -> &str {
         &self.title
@@ -81,10 +89,7 @@ impl SpecErrors {
         let mut further = 0;
         let mut distinct: Vec<SpecError> = Vec::with_capacity(errors.len());
         for error in errors {
-            // A mistake in an inherited place is found once for each heir.
-            let known = distinct
-                .iter()
-                .any(|other| other.span == error.span && other.title == error.title);
+            let known = distinct.iter().any(|other| other.is_found_again(&error));
             if known {
                 continue;
             }
@@ -201,6 +206,18 @@ impl fmt::Debug for SpecErrors {
 }
 
 impl std::error::Error for SpecErrors {}
+
+/// A title without the relay, or `defaults`, at the start of its path.
+fn without_owner(title: &str) -> String {
+    let Some((before, path)) = title.split_once('`') else {
+        return title.to_owned();
+    };
+    let tail = path.strip_prefix("defaults.").or_else(|| {
+        let (index, tail) = path.strip_prefix("relays[")?.split_once("].")?;
+        index.bytes().all(|b| b.is_ascii_digit()).then_some(tail)
+    });
+    format!("{before}`{}", tail.unwrap_or(path))
+}
 
 /// The start of the character that a byte offset falls into, or the end of the text.
 pub(crate) fn char_start(text: &str, offset: usize) -> usize {

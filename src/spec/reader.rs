@@ -14,6 +14,9 @@ use super::tree::{Entry, Filled, Node, Value};
 /// Most items of a list that is combined with others or searched for duplicates.
 pub(super) const MOST_ITEMS: usize = 256;
 
+/// Most mistakes that are noted.
+const MOST_NOTES: usize = 10_000;
+
 /// Collects the mistakes of one file.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
@@ -30,9 +33,12 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Notes a mistake.
+    /// Notes a mistake; past ten thousand of them nobody reads on.
     pub(super) fn note(&self, error: SpecError) {
-        self.errors.borrow_mut().push(error);
+        let mut errors = self.errors.borrow_mut();
+        if errors.len() < MOST_NOTES {
+            errors.push(error);
+        }
     }
 
     /// Notes a mistake and gives nothing: for use in a value's place.
