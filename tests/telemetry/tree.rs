@@ -535,6 +535,34 @@ fn each_address_that_was_tried_has_its_own_span() {
 }
 
 #[test]
+fn facts_follow_from_the_objectives() {
+    let header = make::header();
+    let of = |sample: &Sample| {
+        let facts = SampleFacts::of(&header, sample);
+        (facts.outcome, facts.violations)
+    };
+    let missed = vec![make::objective().text];
+    let whole = make::sample(0, make::whole());
+    assert_eq!(of(&whole), (SampleOutcome::Good, vec![]));
+
+    let mut slow = whole.clone();
+    slow.attempts[0].observation.timeline.first_token = Some(us(1_500_000));
+    assert_eq!(of(&slow), (SampleOutcome::Slow, missed.clone()));
+
+    let mut retried = make::sample(0, make::refused());
+    retried.attempts.push(make::attempt(260_000, make::whole()));
+    assert_eq!(of(&retried), (SampleOutcome::Slow, missed));
+
+    assert_eq!(
+        of(&make::sample(0, make::cut())).0,
+        SampleOutcome::Error,
+        "in time, but not whole"
+    );
+    slow.warmup = true;
+    assert_eq!(of(&slow), (SampleOutcome::Excluded, vec![]));
+}
+
+#[test]
 fn a_slow_answer_is_a_breach_and_a_cancelled_one_is_nothing() {
     let slow = drawn(make::whole(), SampleOutcome::Slow);
     let sample = named(&slow, "relay.sample");
