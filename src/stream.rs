@@ -460,3 +460,6 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
