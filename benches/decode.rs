@@ -1,2 +1,147 @@
-//! Placeholder.
-fn main() {}
+//! Decoding speed on one core: the decoder alone, the decoder with openai-chat signals, and a whole
+//! exchange, each in 16 KiB chunks, against two baselines of the same run.
+//!
+//! Run with `cargo bench --bench decode`; criterion prints MB/s (as MiB/s).
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use relayproof::dialect::{Frame, Protocol};
+use relayproof::expect::Expect;
+use relayproof::stream::sse::{Decoder, Item};
+use relayproof::stream::{Asked, Exchange, Head, Input, Timeouts};
+
+const CHUNK: usize = 16 << 10;
+
+/// A stream of single-token chunks as services send them, about 4 MiB.
+fn stream(extra: &str) -> Vec<u8> {
+    const WORDS: [&str; 8] = ["The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好"];
+    let mut body = String::new();
+    let mut token = 0;
+    while body.len() < 4 << 20 {
+        let word = WORDS[token % WORDS.len()];
+        token += 1;
+        body += &format!(
+            "data: {{\"id\":\"chatcmpl-9xK2\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
+             \"model\":\"test-model-2024-08-06\",{extra}\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
+             \"{word}\"}},\"finish_reason\":null}}]}}\n\n"
+        );
+    }
+    body.into_bytes()
+}
+
+const SERVICE_EXTRA: &str = "\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0f2a7c1b9d\",\
+    \"usage\":null,\"obfuscation\":\"k3Jd8sLq\",";
+
+fn exchange() -> Exchange {
+    let asked = Asked {
+        protocol: Protocol::OpenaiChat,
+        stream: true,
+        model: "test-model".to_owned(),
+        max_tokens: None,
+        usage: false,
+        seal: None,
+        request_bytes: 0,
+        expect: Expect::default(),
+        keep_text: false,
+    };
+    let mut exchange = Exchange::new(asked, Timeouts::default());
+    let head = Head {
+        status: 200,
+        version: "1.1",
+        headers: vec![("content-type", b"text/event-stream")],
+    };
+    exchange.handle(Duration::ZERO, Input::Head(head));
+    exchange
+}
+
+fn decode(criterion: &mut Criterion) {
+    let plain = stream("");
+    let service = stream(SERVICE_EXTRA);
+    let mut group = criterion.benchmark_group("decode");
+    group.throughput(Throughput::Bytes(plain.len() as u64));
+
+    group.bench_function("baseline: count lines", |bench| {
+        bench.iter(|| {
+            let chunks = plain.chunks(CHUNK);
+            chunks
+                .map(|chunk| memchr::memchr_iter(b'\n', chunk).count())
+                .sum::<usize>()
+        });
+    });
+    group.bench_function("baseline: sse-parse", |bench| {
+        bench.iter(|| {
+            let mut parser = sse_parse::SseParser::new();
+            let mut bytes = 0;
+            for chunk in plain.chunks(CHUNK) {
+                parser.feed(chunk);
+                while let Some(event) = parser.next_event() {
+                    bytes += event.data.len();
+                }
+            }
+            bytes
+        });
+    });
+    group.bench_function("events", |bench| {
+        bench.iter(|| {
+            let mut decoder = Decoder::new();
+            let mut bytes = 0;
+            for chunk in plain.chunks(CHUNK) {
+                decoder.feed(chunk, |item| {
+                    if let Item::Event(event) = item {
+                        bytes += event.data.len();
+                    }
+                });
+            }
+            bytes
+        });
+    });
+    for (name, body) in [("minimal chunks", &plain), ("service chunks", &service)] {
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        group.bench_function(format!("events and openai-chat signals, {name}"), |bench| {
+            bench.iter(|| {
+                let mut decoder = Decoder::new();
+                let mut reader = Protocol::OpenaiChat.reader();
+                let mut signals = 0u64;
+                for chunk in body.chunks(CHUNK) {
+                    decoder.feed(chunk, |item| {
+                        if let Item::Event(event) = item {
+                            let frame = Frame {
+                                name: event.name,
+                                data: event.data,
+                            };
+                            let read = reader.frame(frame, &mut |signal| {
+                                black_box(&signal);
+                                signals += 1;
+                            });
+                            assert!(read.is_ok());
+                        }
+                    });
+                }
+                signals
+            });
+        });
+        group.bench_function(format!("whole exchange, {name}"), |bench| {
+            bench.iter(|| {
+                let mut exchange = exchange();
+                for (index, chunk) in body.chunks(CHUNK).enumerate() {
+                    let at = Duration::from_millis(index as u64);
+                    exchange.handle(at, Input::Body(chunk));
+                }
+                exchange.has_output()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = decode
+}
+criterion_main!(benches);

@@ -310,3 +310,278 @@ impl Seen<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An attempt with one finding of `class`, and whatever `facts` say of it.
+    fn attempt(class: Class, facts: &Value) -> Observation {
+        let mut record = json!({
+            "timeline": {"over_us": 9_000_000},
+            "ending": "completed",
+            "last_phase": "end",
+            "findings": [{"class": class, "phase": "stream"}],
+            "parse_ok": true,
+            "interrupted": false,
+            "packets": {},
+            "counts": {},
+            "connection": {},
+        });
+        for (name, value) in facts.as_object().unwrap() {
+            record[name] = value.clone();
+        }
+        serde_json::from_value(record).unwrap()
+    }
+
+    #[test]
+    fn every_rule_holds_where_it_should() {
+        let page = json!([["content-type", "text/html; charset=utf-8"]]);
+        let events = json!([["content-type", "text/event-stream"]]);
+        let table = [
+            (
+                "own-tls-to-plain-port",
+                Class::TlsFailure,
+                json!({"lost": "tls"}),
+            ),
+            (
+                "own-request-refused",
+                Class::HttpError,
+                json!({"status": 404}),
+            ),
+            (
+                "own-request-refused",
+                Class::HttpError,
+                json!({"status": 404, "headers": page, "error_kind": "page"}),
+            ),
+            (
+                "own-request-refused",
+                Class::HttpError,
+                json!({"status": 400, "error_kind": "other"}),
+            ),
+            (
+                "own-total-limit",
+                Class::Stalled,
+                json!({
+                    "status": 200,
+                    "timed_out": "total",
+                    "timeline": {"over_us": 9_000_000, "last_token_us": 8_900_000},
+                }),
+            ),
+            (
+                "untrusted-certificate",
+                Class::TlsFailure,
+                json!({"lost": "certificate"}),
+            ),
+            ("no-connection", Class::TlsFailure, json!({"lost": "reset"})),
+            ("no-connection", Class::DnsFailure, json!({"lost": "dns"})),
+            (
+                "no-connection",
+                Class::ConnectRefused,
+                json!({"timed_out": "connect"}),
+            ),
+            (
+                "no-connection",
+                Class::NoResponse,
+                json!({"lost": "closed"}),
+            ),
+            (
+                "no-byte-came-back",
+                Class::Stalled,
+                json!({"timed_out": "headers"}),
+            ),
+            (
+                "connection-lost-in-the-body",
+                Class::TruncatedNoTerminator,
+                json!({"status": 200, "lost": "reset"}),
+            ),
+            (
+                "limit-or-key-status",
+                Class::HttpError,
+                json!({"status": 429}),
+            ),
+            (
+                "limit-or-key-status",
+                Class::HttpError,
+                json!({"status": 401, "error_kind": "key"}),
+            ),
+            (
+                "limit-or-key-status",
+                Class::HttpError,
+                json!({"status": 503, "error_kind": "rate-limit"}),
+            ),
+            (
+                "limit-or-key-said",
+                Class::ErrorInStream,
+                json!({"error_kind": "rate-limit"}),
+            ),
+            (
+                "limit-or-key-said",
+                Class::ErrorAsContent,
+                json!({"error_kind": "quota"}),
+            ),
+            (
+                "limit-or-key-said",
+                Class::Fake200JsonError,
+                json!({"error_kind": "key"}),
+            ),
+            (
+                "edge-status-or-page",
+                Class::HttpError,
+                json!({"status": 502}),
+            ),
+            (
+                "edge-status-or-page",
+                Class::HttpError,
+                json!({"status": 302}),
+            ),
+            (
+                "edge-status-or-page",
+                Class::HttpError,
+                json!({"status": 403, "headers": page, "error_kind": "page"}),
+            ),
+            (
+                "edge-status-or-page",
+                Class::HttpError,
+                json!({"status": 500, "error_kind": "no-channel"}),
+            ),
+            ("page-in-place-of-the-answer", Class::Fake200Html, json!({})),
+            (
+                "page-in-place-of-the-answer",
+                Class::ErrorInStream,
+                json!({"error_kind": "page"}),
+            ),
+            (
+                "no-route-said",
+                Class::ErrorAsContent,
+                json!({"error_kind": "no-channel"}),
+            ),
+            (
+                "nothing-came-through",
+                Class::Fake200Empty,
+                json!({"status": 200}),
+            ),
+            (
+                "kept-warm-by-heartbeats",
+                Class::Stalled,
+                json!({"status": 200, "counts": {"idle_comments": 3}}),
+            ),
+            (
+                "buffered-whole",
+                Class::NotStreamed,
+                json!({"packets": {"count": 1, "first_us": 500, "last_us": 500}}),
+            ),
+            (
+                "upstream-status",
+                Class::HttpError,
+                json!({"status": 500, "error_kind": "other"}),
+            ),
+            (
+                "upstream-status",
+                Class::HttpError,
+                json!({"status": 503, "error_kind": "overloaded"}),
+            ),
+            (
+                "upstream-error-said",
+                Class::ErrorInStream,
+                json!({"error_kind": "other"}),
+            ),
+            (
+                "upstream-error-said",
+                Class::ErrorAsContent,
+                json!({"error_kind": "overloaded"}),
+            ),
+            ("generation-broke", Class::UpstreamAbort, json!({})),
+            ("generation-broke", Class::SilentTruncation, json!({})),
+            ("generation-broke", Class::EmptyAnswer, json!({})),
+            ("generation-broke", Class::Stalled, json!({"status": 200})),
+            (
+                "generation-broke",
+                Class::Fake200Empty,
+                json!({"timeline": {"over_us": 9, "end_mark_us": 8}}),
+            ),
+            ("provider-filter", Class::ContentFiltered, json!({})),
+            (
+                "generation-broke-in-a-tool-call",
+                Class::TruncatedNoTerminator,
+                json!({"status": 200, "counts": {"tool_calls": 1}}),
+            ),
+            (REST, Class::TruncatedNoTerminator, json!({"status": 200})),
+            (
+                REST,
+                Class::TruncatedNoTerminator,
+                json!({
+                    "status": 200,
+                    "counts": {"tool_calls": 1},
+                    "warnings": ["unfinished-last-event"],
+                }),
+            ),
+            (
+                REST,
+                Class::ContentFiltered,
+                json!({"error_kind": "guardrail"}),
+            ),
+            (REST, Class::ErrorAsContent, json!({"error_kind": "other"})),
+            (
+                REST,
+                Class::Fake200JsonError,
+                json!({"error_kind": "other"}),
+            ),
+            (
+                REST,
+                Class::HttpError,
+                json!({"status": 400, "headers": events}),
+            ),
+            (REST, Class::NotStreamed, json!({})),
+            (REST, Class::ProtocolViolation, json!({"status": 200})),
+            (REST, Class::MaskedTruncation, json!({"status": 200})),
+        ];
+        for (rule, class, facts) in &table {
+            assert_eq!(
+                blame(&attempt(*class, facts)).rule,
+                *rule,
+                "{class} {facts}"
+            );
+        }
+        let shown: BTreeSet<_> = table.iter().map(|(rule, ..)| *rule).collect();
+        let all: BTreeSet<_> = RULES.iter().map(|rule| rule.name).chain([REST]).collect();
+        assert_eq!(shown, all);
+    }
+
+    #[test]
+    fn a_whole_answer_is_nobodys_fault() {
+        let fine = attempt(Class::Stalled, &json!({"findings": []}));
+        let seen = blame(&fine);
+        assert_eq!((seen.party, seen.phase), (Party::None, Phase::End));
+    }
+
+    #[test]
+    fn the_leading_finding_says_the_phase() {
+        let facts = json!({"findings": [
+            {"class": "usage-mismatch", "phase": "end"},
+            {"class": "error-in-stream", "phase": "first_token"},
+        ]});
+        let seen = blame(&attempt(Class::Stalled, &facts));
+        assert_eq!(
+            (seen.party, seen.phase),
+            (Party::Upstream, Phase::FirstToken)
+        );
+    }
+
+    #[test]
+    fn a_total_limit_that_passes_in_silence_is_not_ours() {
+        let facts = json!({
+            "status": 200,
+            "timed_out": "total",
+            "timeline": {"over_us": 9_000_000, "last_token_us": 2_000_000},
+        });
+        assert_eq!(
+            blame(&attempt(Class::Stalled, &facts)).party,
+            Party::Upstream
+        );
+    }
+}

@@ -485,3 +485,6 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

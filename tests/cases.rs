@@ -4,10 +4,15 @@
 mod player;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use player::{Case, ExpectedEvent, corpus, play};
+use player::{Case, ExpectedEvent, corpus, play, timeouts};
+use proptest::prelude::*;
 use relayproof::attribution::blame;
+use relayproof::dialect::Protocol;
+use relayproof::observation::{Class, Observation};
 use relayproof::stream::sse::{Decoder, Item};
+use relayproof::stream::{Exchange, Head, Input};
 
 /// Cases of protocols that are not read yet, by name.
 const NOT_YET: &[(&str, &str)] = &[
@@ -143,5 +148,293 @@ fn the_decoder_gives_the_events_of_every_raw_case_however_the_bytes_are_cut() {
             assert_eq!(events, case.expect.events, "{} in {size}", case.id);
             assert_eq!(valid, case.expect.parse_ok, "{} in {size}", case.id);
         }
+    }
+}
+
+/// Which class leads where one attempt shows both, and the case that says so.
+const LEADS: &[(Class, Class, &str)] = &[
+    (
+        Class::ProtocolViolation,
+        Class::TruncatedNoTerminator,
+        "102-content-length-too-short",
+    ),
+    (
+        Class::ProtocolViolation,
+        Class::TruncatedNoTerminator,
+        "104-bad-chunk-size",
+    ),
+    (
+        Class::ErrorInStream,
+        Class::UpstreamAbort,
+        "054-error-inside-choice",
+    ),
+    (
+        Class::MalformedJson,
+        Class::TruncatedNoTerminator,
+        "084-events-without-blank-line",
+    ),
+    (
+        Class::SchemaViolation,
+        Class::EmptyAnswer,
+        "094-completion-object-in-event-stream",
+    ),
+    (
+        Class::StreamSplice,
+        Class::ModelMismatch,
+        "077-stream-spliced-after-fallback",
+    ),
+    (
+        Class::DataAfterDone,
+        Class::SilentTruncation,
+        "090-data-after-done",
+    ),
+    (
+        Class::ContentFiltered,
+        Class::ErrorAsContent,
+        "064-guardrail-text-as-content",
+    ),
+];
+
+/// The order in which classes lead is the one that the cases ask for.
+///
+/// Where a case shows two classes, its outcome is the one that leads. Pairs that no case shows are
+/// ordered by the same thought: what was said outright before what is concluded, what breaks an
+/// answer before what is only wrong with it.
+#[test]
+fn the_leading_class_is_the_one_that_the_cases_name() {
+    let cases = of("openai-chat");
+    let mut shown = BTreeSet::new();
+    for case in &cases {
+        let seen = play(case).observation;
+        let classes: BTreeSet<_> = seen.findings.iter().map(|found| found.class).collect();
+        let leading = classes.first().copied();
+        for other in classes.iter().skip(1) {
+            shown.insert((leading.unwrap(), *other, case.id.as_str()));
+        }
+    }
+    let held: BTreeSet<_> = LEADS.iter().copied().collect();
+    assert_eq!(shown, held);
+    let place = |class: Class| Class::ALL.iter().position(|other| *other == class);
+    for (first, second, case) in LEADS {
+        assert!(place(*first) < place(*second), "{case}");
+    }
+    for (first, second) in [
+        // Before a response, in the order of the phases.
+        (Class::DnsFailure, Class::ConnectRefused),
+        (Class::ConnectRefused, Class::TlsFailure),
+        (Class::TlsFailure, Class::NoResponse),
+        // A status says more than its body, a body in place of a stream more than what it lacks.
+        (Class::HttpError, Class::ErrorInStream),
+        (Class::Fake200Empty, Class::SilentTruncation),
+        (Class::Fake200Empty, Class::MalformedJson),
+        // 134: said after the end mark.
+        (Class::ErrorInStream, Class::DataAfterDone),
+        // 057: an error text is no JSON either; 094: no delta, no streaming.
+        (Class::ErrorInStream, Class::MalformedJson),
+        (Class::SchemaViolation, Class::NotStreamed),
+        (Class::JsonSplitAcrossEvents, Class::MalformedJson),
+        // An invented end is the last thing to suspect.
+        (Class::NotStreamed, Class::MaskedTruncation),
+    ] {
+        assert!(place(first) < place(second), "{first} {second}");
+    }
+}
+
+/// A body in `sizes`-d chunks, all at one time, ended cleanly.
+fn read(case: &Case, body: &[u8], sizes: &[usize]) -> Observation {
+    let mut exchange = Exchange::new(case.asked(), timeouts());
+    let kind = case.response.headers.get("content-type");
+    let kind = kind.map_or("text/event-stream", String::as_str);
+    let at = Duration::from_millis(5);
+    exchange.handle(
+        at,
+        Input::Head(Head {
+            status: case.response.status.unwrap_or(200),
+            version: "1.1",
+            headers: vec![("content-type", kind.as_bytes())],
+        }),
+    );
+    let mut rest = body;
+    for size in sizes.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (chunk, later) = rest.split_at((*size).clamp(1, rest.len()));
+        exchange.handle(at, Input::Body(chunk));
+        rest = later;
+    }
+    exchange.handle(at, Input::BodyEnd);
+    let mut seen = exchange.finish();
+    seen.counts.reads = 0;
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_bytes_in_any_chunking_give_the_same_observation(
+        sizes in proptest::collection::vec(1usize..200, 1..8),
+    ) {
+        for case in of("openai-chat") {
+            let body = case.body();
+            let whole = read(&case, &body, &[usize::MAX]);
+            prop_assert_eq!(&read(&case, &body, &sizes), &whole, "{}", case.id);
+            prop_assert_eq!(&read(&case, &body, &[1]), &whole, "{} byte by byte", case.id);
+        }
+    }
+
+    #[test]
+    fn damaged_bytes_are_read_without_a_panic_and_alike_in_any_chunking(
+        case in 0usize..71,
+        damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..12),
+        sizes in proptest::collection::vec(1usize..50, 1..5),
+    ) {
+        let case = &of("openai-chat")[case];
+        let mut body = case.body();
+        for (place, byte) in damage {
+            if !body.is_empty() {
+                let place = usize::from(place) % body.len();
+                body[place] = byte;
+            }
+        }
+        let whole = read(case, &body, &[usize::MAX]);
+        prop_assert_eq!(read(case, &body, &sizes), whole);
+    }
+}
+
+/// A small generator, so that ten thousand streams are the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// An honest answer in one of the many legal forms that services send.
+fn honest(dice: &mut Dice) -> (Vec<(Duration, Vec<u8>)>, String, bool) {
+    const WORDS: &[&str] = &[
+        "The",
+        " error",
+        " code",
+        " 429",
+        " is",
+        ",",
+        "\\n",
+        " Grüße",
+        " 你好",
+        " 🙂",
+        " \\\"quoted\\\"",
+        " data: x",
+        " rate limit",
+        ".",
+        " [DONE]",
+        "\\u00e9",
+    ];
+    let line_end = ["\n", "\r\n", "\r"][dice.roll(3) as usize];
+    let space = ["", " "][dice.roll(2) as usize];
+    let usage = dice.roll(2) == 0;
+    let with_role = dice.roll(3) > 0;
+    let named = dice.roll(4) == 0;
+    let odd_null = dice.roll(5) == 0;
+    let mut text = String::new();
+    let mut wire = Vec::new();
+    let mut now = Duration::from_millis(200);
+    if dice.roll(8) == 0 {
+        wire.push((now, b"\xEF\xBB\xBF".to_vec()));
+    }
+    let event = |data: &str| {
+        let name = if named {
+            format!("event:{space}message{line_end}")
+        } else {
+            String::new()
+        };
+        format!("{name}data:{space}{data}{line_end}{line_end}").into_bytes()
+    };
+    let chunk = |choices: &str, usage: &str| {
+        format!(
+            "{{\"id\":\"c-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
+             \"model\":\"openai/test-model-2024-08-06\",\"choices\":[{choices}]{usage}}}"
+        )
+    };
+    let null = if odd_null {
+        ""
+    } else {
+        ",\"finish_reason\":null"
+    };
+    let empty_usage = if usage { ",\"usage\":null" } else { "" };
+    if with_role {
+        let choice =
+            format!("{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}}{null}}}");
+        wire.push((now, event(&chunk(&choice, empty_usage))));
+    }
+    let tokens = 1 + dice.roll(60);
+    for _ in 0..tokens {
+        now += Duration::from_micros(1_500 + dice.roll(40_000));
+        match dice.roll(12) {
+            0 => wire.push((
+                now,
+                format!(": keep-alive{line_end}{line_end}").into_bytes(),
+            )),
+            1 => wire.push((now, format!("event: ping{line_end}{line_end}").into_bytes())),
+            2 => wire.push((now, format!("retry: 3000{line_end}{line_end}").into_bytes())),
+            3 => wire.push((now, format!("id: 7{line_end}").into_bytes())),
+            _ => {}
+        }
+        let word = WORDS[dice.roll(WORDS.len() as u64) as usize];
+        let choice = format!("{{\"index\":0,\"delta\":{{\"content\":\"{word}\"}}{null}}}");
+        wire.push((now, event(&chunk(&choice, empty_usage))));
+        text += &serde_json::from_str::<String>(&format!("\"{word}\"")).unwrap();
+    }
+    now += Duration::from_millis(5);
+    let choice = "{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}";
+    wire.push((now, event(&chunk(choice, empty_usage))));
+    if usage {
+        let counts = format!(
+            ",\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{tokens},\"total_tokens\":{}}}",
+            9 + tokens
+        );
+        wire.push((now, event(&chunk("", &counts))));
+    }
+    wire.push((now, event("[DONE]")));
+    (wire, text, usage)
+}
+
+#[test]
+fn ten_thousand_honest_streams_give_no_finding() {
+    let mut dice = Dice(0x5EED_1234_ABCD_0001);
+    let case = of("openai-chat").remove(0);
+    for round in 0..10_000 {
+        let (wire, text, usage) = honest(&mut dice);
+        let mut asked = case.asked();
+        asked.protocol = Protocol::OpenaiChat;
+        asked.usage = usage;
+        let mut exchange = Exchange::new(asked, timeouts());
+        let head = Head {
+            status: 200,
+            version: "1.1",
+            headers: vec![("content-type", b"text/event-stream; charset=utf-8")],
+        };
+        exchange.handle(Duration::from_millis(100), Input::Head(head));
+        // Reads do not follow writes: the end of one may come with the beginning of the next.
+        let mut held: Vec<u8> = Vec::new();
+        let mut last = Duration::ZERO;
+        for (at, bytes) in wire {
+            held.extend_from_slice(&bytes);
+            let cut = held.len() - (dice.roll(3) * dice.roll(20)).min(held.len() as u64) as usize;
+            exchange.handle(at, Input::Body(&held[..cut]));
+            held.drain(..cut);
+            last = at;
+        }
+        exchange.handle(last, Input::Body(&held));
+        exchange.handle(last, Input::BodyEnd);
+        let seen = exchange.finish();
+        assert_eq!(seen.findings, [], "stream {round}: {text}");
+        assert_eq!(seen.text.as_deref(), Some(text.as_str()), "stream {round}");
+        assert!(seen.parse_ok && !seen.interrupted);
     }
 }

@@ -157,6 +157,13 @@ pub(super) fn said_in(value: &Value) -> Option<Said<'static>> {
     None
 }
 
+/// The same of a value that is known to be an error: whatever it holds is read as one.
+pub(super) fn said_by(value: &Value) -> Said<'static> {
+    said_in(value)
+        .or_else(|| object(value.as_object()?))
+        .unwrap_or_default()
+}
+
 fn nested(value: &Value, depth: usize) -> Option<Said<'static>> {
     if depth == 0 {
         return None;

@@ -36,6 +36,30 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// A string of which only its being there counts.
+#[derive(Debug)]
+pub(super) struct Present;
+
+struct PresentVisitor;
+
+impl Visitor<'_> for PresentVisitor {
+    type Value = Present;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Present)
+    }
+}
+
+impl<'de> Deserialize<'de> for Present {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(PresentVisitor)
+    }
+}
+
 /// A member outside the protocol's own schema: a string counts, anything else is passed over.
 #[derive(Debug, Default)]
 pub(super) struct Loose<'a>(pub(super) Option<Cow<'a, str>>);

@@ -3,13 +3,13 @@
 //! Strict about what the protocol requires and blind to everything it does not name.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use super::error::{Said, said_in};
-use super::member::{Few, Loose, Text};
+use super::error::{Said, said_by, said_in};
+use super::member::{Few, Loose, Present, Text};
 use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
@@ -45,12 +45,14 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
     Value::Object(members).to_string().into_bytes()
 }
 
-#[derive(Debug, Deserialize)]
+// Members that are seldom there are boxed: these structs are moved several times while they are
+// read, and that is a good part of the whole cost.
+
+#[derive(Debug, serde::Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
     id: Option<Text<'a>>,
-    #[serde(borrow)]
-    object: Option<Text<'a>>,
+    object: Option<Object>,
     created: Option<i64>,
     #[serde(borrow)]
     model: Option<Text<'a>>,
@@ -58,12 +60,43 @@ struct Chunk<'a> {
     choices: Few<Choice<'a>>,
     #[serde(borrow)]
     system_fingerprint: Option<Loose<'a>>,
-    usage: Option<Counts>,
+    usage: Option<Box<Counts>>,
     #[serde(borrow)]
-    error: Option<Said<'a>>,
+    error: Option<Box<Said<'a>>>,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a chunk calls itself.
+#[derive(Debug)]
+enum Object {
+    Chunk,
+    Other,
+}
+
+struct ObjectVisitor;
+
+impl Visitor<'_> for ObjectVisitor {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        // Azure's filter frames leave the member empty.
+        Ok(match name {
+            "chat.completion.chunk" | "" => Object::Chunk,
+            _ => Object::Other,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(ObjectVisitor)
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
 struct Choice<'a> {
     index: u64,
     #[serde(borrow)]
@@ -72,30 +105,91 @@ struct Choice<'a> {
     #[serde(borrow)]
     finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
-    error: Option<Said<'a>>,
+    error: Option<Box<Said<'a>>>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A delta, or the message of an answer that is not streamed.
+#[derive(Debug, Default)]
 struct Delta<'a> {
-    #[serde(borrow)]
-    role: Option<Text<'a>>,
-    #[serde(borrow)]
+    role: bool,
     content: Option<Text<'a>>,
-    #[serde(borrow)]
+    more: Option<Box<More<'a>>>,
+}
+
+/// What few deltas hold.
+#[derive(Debug, Default)]
+struct More<'a> {
     refusal: Option<Text<'a>>,
-    #[serde(borrow)]
-    reasoning: Option<Loose<'a>>,
-    #[serde(borrow)]
-    reasoning_content: Option<Loose<'a>>,
-    #[serde(borrow)]
-    tool_calls: Option<Few<ToolCall<'a>>>,
-    #[serde(borrow)]
+    reasoning: Option<Cow<'a, str>>,
+    tool_calls: Vec<ToolCall<'a>>,
     function_call: Option<Function<'a>>,
-    #[serde(borrow)]
     error: Option<Said<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+struct DeltaVisitor;
+
+impl<'de> Visitor<'de> for DeltaVisitor {
+    type Value = Delta<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut delta = Delta::default();
+        while let Some(Text(name)) = map.next_key()? {
+            match &*name {
+                "content" => delta.content = map.next_value()?,
+                "role" => delta.role = map.next_value::<Option<Present>>()?.is_some(),
+                "refusal" => {
+                    if let Some(text) = map.next_value()? {
+                        delta.more().refusal = Some(text);
+                    }
+                }
+                // Some relays say the same reasoning under both names.
+                "reasoning" | "reasoning_content" => {
+                    let Loose(text) = map.next_value()?;
+                    if let Some(text) = text.filter(|text| !text.is_empty()) {
+                        delta.more().reasoning = Some(text);
+                    }
+                }
+                "tool_calls" => {
+                    if let Some(calls) = map.next_value()? {
+                        delta.more().tool_calls = calls;
+                    }
+                }
+                "function_call" => {
+                    if let Some(call) = map.next_value()? {
+                        delta.more().function_call = Some(call);
+                    }
+                }
+                "error" => {
+                    if let Some(said) = map.next_value()? {
+                        delta.more().error = Some(said);
+                    }
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(delta)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Delta<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(DeltaVisitor)
+    }
+}
+
+impl<'a> Delta<'a> {
+    fn more(&mut self) -> &mut More<'a> {
+        self.more.get_or_insert_default()
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
 struct ToolCall<'a> {
     index: Option<u64>,
     #[serde(borrow)]
@@ -104,7 +198,7 @@ struct ToolCall<'a> {
     function: Option<Function<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct Function<'a> {
     #[serde(borrow)]
     name: Option<Text<'a>>,
@@ -112,7 +206,7 @@ struct Function<'a> {
     arguments: Option<Text<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct Counts {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -121,17 +215,17 @@ struct Counts {
     completion_tokens_details: Option<CompletionDetails>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct PromptDetails {
     cached_tokens: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct CompletionDetails {
     reasoning_tokens: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct Completion<'a> {
     #[serde(borrow)]
     id: Option<Text<'a>>,
@@ -142,12 +236,12 @@ struct Completion<'a> {
     choices: Few<WholeChoice<'a>>,
     #[serde(borrow)]
     system_fingerprint: Option<Loose<'a>>,
-    usage: Option<Counts>,
+    usage: Option<Box<Counts>>,
     #[serde(borrow)]
-    error: Option<Said<'a>>,
+    error: Option<Box<Said<'a>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct WholeChoice<'a> {
     index: u64,
     #[serde(borrow)]
@@ -155,7 +249,7 @@ struct WholeChoice<'a> {
     #[serde(borrow)]
     finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
-    error: Option<Said<'a>>,
+    error: Option<Box<Said<'a>>>,
 }
 
 /// Reads one event.
@@ -184,7 +278,7 @@ pub(super) fn frame(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Resul
     let role = chunk
         .choices
         .iter()
-        .any(|choice| matches!(&choice.delta, Some(Delta { role: Some(_), .. })));
+        .any(|choice| choice.delta.as_ref().is_some_and(|delta| delta.role));
     meta(
         &chunk.id,
         &chunk.model,
@@ -195,15 +289,15 @@ pub(super) fn frame(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Resul
     if let Some(flaw) = flaw(&chunk) {
         sink(Signal::Flaw(flaw));
     }
-    error(chunk.error.as_ref(), sink);
+    error(chunk.error.as_deref(), sink);
     for choice in chunk.choices.iter() {
         if let Some(delta) = &choice.delta {
             output(choice.index, delta, sink);
         }
-        error(choice.error.as_ref(), sink);
+        error(choice.error.as_deref(), sink);
         finish(choice.index, choice.finish_reason.as_ref(), sink);
     }
-    usage(chunk.usage.as_ref(), sink);
+    usage(chunk.usage.as_deref(), sink);
     Ok(())
 }
 
@@ -232,13 +326,13 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
     if whole.id.is_none() || whole.created.is_none() || whole.model.is_none() {
         sink(Signal::Flaw("a required member is missing"));
     }
-    error(whole.error.as_ref(), sink);
+    error(whole.error.as_deref(), sink);
     for choice in whole.choices.iter() {
         output(choice.index, &choice.message, sink);
-        error(choice.error.as_ref(), sink);
+        error(choice.error.as_deref(), sink);
         finish(choice.index, choice.finish_reason.as_ref(), sink);
     }
-    usage(whole.usage.as_ref(), sink);
+    usage(whole.usage.as_deref(), sink);
     sink(Signal::Terminator);
     Ok(())
 }
@@ -267,9 +361,12 @@ fn foreign(
         }
         Err(_) => return Err(Unreadable::NotJson),
     };
-    let said = said_in(&value);
-    if said.is_some() || frame.name == "error" {
-        let said = said.unwrap_or_default();
+    let said = if frame.name == "error" {
+        Some(said_by(&value))
+    } else {
+        said_in(&value)
+    };
+    if let Some(said) = said {
         sink(Signal::Error {
             code: said.code.as_deref(),
             message: said.message.as_deref(),
@@ -304,12 +401,10 @@ fn reason(value: &Value, error: &serde_json::Error) -> &'static str {
 
 /// The first fault of a chunk that can be read all the same.
 fn flaw(chunk: &Chunk<'_>) -> Option<&'static str> {
-    let Some(Text(object)) = &chunk.object else {
-        return Some("no object");
-    };
-    // Azure's filter frames leave the member empty; no other object is a chunk.
-    if !matches!(&**object, "chat.completion.chunk" | "") {
-        return Some("the object is no chat.completion.chunk");
+    match chunk.object {
+        Some(Object::Chunk) => {}
+        Some(Object::Other) => return Some("the object is no chat.completion.chunk"),
+        None => return Some("no object"),
     }
     if chunk.choices.iter().any(|choice| choice.message.is_some()) {
         return Some("a choice has a message in place of a delta");
@@ -354,48 +449,32 @@ fn error(said: Option<&Said<'_>>, sink: &mut dyn FnMut(Signal<'_>)) {
 }
 
 fn output(choice: u64, delta: &Delta<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
-    let mut piece = |kind, text: Option<&Cow<'_, str>>| {
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
+    let mut piece = |kind, text: Option<&str>| {
+        if let Some(text) = text.and_then(filled) {
             sink(Signal::Delta { kind, choice, text });
         }
     };
-    // Some relays say the same reasoning under both names.
-    let loose = |member: &Option<Loose<'_>>| {
-        member
-            .as_ref()
-            .is_some_and(|loose| loose.0.as_deref().is_some_and(|text| !text.is_empty()))
+    let Some(more) = delta.more.as_deref() else {
+        piece(DeltaKind::Content, text(delta.content.as_ref()));
+        return;
     };
-    let reasoning = if loose(&delta.reasoning_content) {
-        &delta.reasoning_content
-    } else {
-        &delta.reasoning
-    };
-    piece(
-        DeltaKind::Reasoning,
-        reasoning.as_ref().and_then(|loose| loose.0.as_ref()),
-    );
-    piece(
-        DeltaKind::Content,
-        delta.content.as_ref().map(|text| &text.0),
-    );
-    piece(
-        DeltaKind::Refusal,
-        delta.refusal.as_ref().map(|text| &text.0),
-    );
-    error(delta.error.as_ref(), sink);
-    for call in delta.tool_calls.iter().flat_map(Few::iter) {
+    piece(DeltaKind::Reasoning, more.reasoning.as_deref());
+    piece(DeltaKind::Content, text(delta.content.as_ref()));
+    piece(DeltaKind::Refusal, text(more.refusal.as_ref()));
+    error(more.error.as_ref(), sink);
+    for call in &more.tool_calls {
         let function = call.function.as_ref();
         sink(Signal::ToolCall {
             choice,
             index: call.index,
-            id: call.id.as_ref().and_then(|text| filled(&text.0)),
+            id: text(call.id.as_ref()),
             name: function.and_then(|function| text(function.name.as_ref())),
             arguments: function
                 .and_then(|function| text(function.arguments.as_ref()))
                 .unwrap_or_default(),
         });
     }
-    if let Some(function) = &delta.function_call {
+    if let Some(function) = &more.function_call {
         sink(Signal::ToolCall {
             choice,
             index: Some(0),

@@ -341,3 +341,277 @@ fn replace(kept: &mut String, value: &str) {
     kept.clear();
     kept.push_str(value);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a stream gives, cut in chunks of `size` bytes: events as `name|data|id`, other items
+    /// in short.
+    fn items(bytes: &[u8], size: usize) -> Vec<String> {
+        let mut decoder = Decoder::new();
+        let mut seen = Vec::new();
+        for chunk in bytes.chunks(size) {
+            decoder.feed(chunk, |item| seen.push(short(item)));
+        }
+        seen
+    }
+
+    fn short(item: Item<'_>) -> String {
+        match item {
+            Item::Event(event) => format!("{}|{}|{}", event.name, event.data, event.id),
+            Item::Comment { offset } => format!("comment@{offset}"),
+            Item::Retry { millis } => format!("retry={millis}"),
+            Item::Unknown { offset, line } => format!("unknown@{offset}={line}"),
+            Item::InvalidUtf8 { offset } => format!("bad@{offset}"),
+            Item::TooLarge { offset } => format!("large@{offset}"),
+        }
+    }
+
+    #[test]
+    fn the_standard_is_kept_whole_and_byte_by_byte() {
+        let table: &[(&str, &[u8], &[&str])] = &[
+            ("one event", b"data: a\n\n", &["message|a|"]),
+            ("no space", b"data:a\n\n", &["message|a|"]),
+            ("one space only", b"data:  a\n\n", &["message| a|"]),
+            ("lines joined", b"data: a\ndata: b\n\n", &["message|a\nb|"]),
+            ("CRLF", b"data: a\r\n\r\n", &["message|a|"]),
+            ("CR", b"data: a\rdata: b\r\r", &["message|a\nb|"]),
+            (
+                "mixed ends",
+                b"data:a\r\ndata:b\rdata:c\n\r\n",
+                &["message|a\nb\nc|"],
+            ),
+            (
+                "CRLF then CR",
+                b"data:e\r\n\r\ndata:f\n\n",
+                &["message|e|", "message|f|"],
+            ),
+            ("BOM once", b"\xEF\xBB\xBFdata:a\n\n", &["message|a|"]),
+            (
+                "BOM twice",
+                b"\xEF\xBB\xBF\xEF\xBB\xBFdata:a\n\ndata:b\n\n",
+                &["unknown@3=\u{feff}data:a", "message|b|"],
+            ),
+            (
+                "half a BOM",
+                b"\xEF\xBBdata:a\n\n",
+                &["bad@0", "unknown@0=\u{fffd}data:a"],
+            ),
+            ("comment", b": hi\n:\n\n", &["comment@0", "comment@5"]),
+            (
+                "empty data",
+                b"data\n\ndata:\n\n",
+                &["message||", "message||"],
+            ),
+            (
+                "two empty lines of data",
+                b"data\ndata\n\n",
+                &["message|\n|"],
+            ),
+            (
+                "no data, no event",
+                b"event: ping\n\ndata:a\n\n",
+                &["message|a|"],
+            ),
+            (
+                "named",
+                b"event: tick\ndata:a\n\ndata:b\n\n",
+                &["tick|a|", "message|b|"],
+            ),
+            (
+                "id stays, is emptied, and no event is needed to set it",
+                b"id: 1\n\ndata:a\n\nid\ndata:b\n\n",
+                &["message|a|1", "message|b|"],
+            ),
+            (
+                "id with NUL",
+                b"id: 1\nid: \0\ndata:a\n\n",
+                &["message|a|1"],
+            ),
+            (
+                "retry",
+                b"retry:3000\nretry:1x\nretry:\ndata:a\n\n",
+                &["retry=3000", "message|a|"],
+            ),
+            (
+                "unknown fields",
+                b"x:y\n data:no\nplain\ndata:a\n\n",
+                &[
+                    "unknown@0=x:y",
+                    "unknown@4= data:no",
+                    "unknown@13=plain",
+                    "message|a|",
+                ],
+            ),
+            ("unfinished", b"data: a\n\ndata: b\n", &["message|a|"]),
+            (
+                "bad bytes are replaced and noticed",
+                b"data:caf\xE9\n\ndata:\xE4\xBD\n\n",
+                &[
+                    "bad@8",
+                    "message|caf\u{fffd}|",
+                    "bad@16",
+                    "message|\u{fffd}|",
+                ],
+            ),
+            (
+                "only CR and LF end lines",
+                "data:a\u{2028}b\u{85}c\u{b}d\n\n".as_bytes(),
+                &["message|a\u{2028}b\u{85}c\u{b}d|"],
+            ),
+        ];
+        for (name, bytes, expected) in table {
+            for size in [usize::MAX, 1, 2, 3, 5] {
+                assert_eq!(&items(bytes, size), expected, "{name} in {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_out_as_soon_as_its_blank_line_is_in() {
+        for ending in [&b"\n\n"[..], b"\r\r", b"\r\n\r", b"\n\r"] {
+            let mut decoder = Decoder::new();
+            let mut events = 0;
+            decoder.feed(b"data: a", |_| events += 1);
+            decoder.feed(ending, |_| events += 1);
+            assert_eq!(events, 1, "{ending:?}");
+            // The LF that completes a CRLF begins no line of its own.
+            decoder.feed(b"\ndata: b\n\n", |_| events += 1);
+            assert_eq!(events, 2, "{ending:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_are_those_of_the_stream() {
+        let bytes = b"\xEF\xBB\xBF: c\n\ndata: a\n\nevent: x\ndata: b\n\n";
+        for size in [bytes.len(), 1] {
+            let mut decoder = Decoder::new();
+            let mut offsets = Vec::new();
+            for chunk in bytes.chunks(size) {
+                decoder.feed(chunk, |item| {
+                    if let Item::Event(event) = item {
+                        offsets.push(event.offset);
+                    }
+                });
+            }
+            assert_eq!(offsets, [8, 17]);
+        }
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_no_event_but_is_shown() {
+        let mut decoder = Decoder::new();
+        decoder.feed(b"data: a\n\ndata: b\ndata: c", |_| {});
+        assert_eq!(
+            decoder.finish(),
+            Some(Unfinished {
+                offset: 9,
+                data: Some("b\nc"),
+                line: b"data: c",
+            })
+        );
+        let mut decoder = Decoder::new();
+        decoder.feed(b"data: a\n\n<html>", |_| {});
+        assert_eq!(
+            decoder.finish(),
+            Some(Unfinished {
+                offset: 9,
+                data: None,
+                line: b"<html>",
+            })
+        );
+        let mut decoder = Decoder::new();
+        decoder.feed(b"data: a\n\n", |_| {});
+        assert_eq!(decoder.finish(), None);
+    }
+
+    #[test]
+    fn a_block_over_the_limit_is_dropped_once_and_the_next_one_is_read() {
+        let long_line = [b"data: ", vec![b'x'; MAX_EVENT_BYTES].as_slice(), b"\n"].concat();
+        let many_lines = b"data: 0123456789\n".repeat(MAX_EVENT_BYTES / 10);
+        for block in [long_line, many_lines] {
+            let stream = [&block, &b"data: more\n\ndata: a\n\n"[..]].concat();
+            for size in [stream.len(), 16 << 10, 1000] {
+                assert_eq!(items(&stream, size), ["large@0", "message|a|"], "in {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_held_up_to_the_limit_only() {
+        let mut decoder = Decoder::new();
+        for _ in 0..64 {
+            decoder.feed(&[b'x'; 64 << 10], |_| {});
+        }
+        assert!(decoder.carry.capacity() <= 2 * MAX_EVENT_BYTES);
+        assert!(decoder.carry.len() <= 1);
+    }
+
+    fn pieces() -> impl Strategy<Value = Vec<u8>> {
+        const PIECES: [&[u8]; 18] = [
+            b"data: x",
+            b"data:y",
+            b"data",
+            b"event: e",
+            b"id: 7",
+            b"id",
+            b"retry: 5",
+            b": c",
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\n\n",
+            b"\xEF\xBB\xBF",
+            b"\xC3",
+            "ü你🙂".as_bytes(),
+            b"\0",
+            b" ",
+            b":",
+        ];
+        let piece = proptest::sample::select(&PIECES[..]);
+        proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn events_equal_those_of_another_decoder_in_any_chunking(
+            bytes in pieces(),
+            cuts in proptest::collection::vec(1usize..9, 1..20),
+        ) {
+            let mut theirs = sse_parse::SseParser::new();
+            theirs.feed(&bytes);
+            let mut expected = Vec::new();
+            while let Some(event) = theirs.next_event() {
+                expected.push((event.event, event.data, event.id));
+            }
+            let mut decoder = Decoder::new();
+            let mut events = Vec::new();
+            let mut rest = bytes.as_slice();
+            for size in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, later) = rest.split_at((*size).min(rest.len()));
+                rest = later;
+                decoder.feed(chunk, |item| {
+                    if let Item::Event(event) = item {
+                        events.push((
+                            event.name.to_owned(),
+                            event.data.to_owned(),
+                            event.id.to_owned(),
+                        ));
+                    }
+                });
+            }
+            prop_assert_eq!(events, expected);
+        }
+
+        #[test]
+        fn every_item_is_the_same_in_any_chunking(bytes in pieces(), size in 1usize..40) {
+            prop_assert_eq!(items(&bytes, size), items(&bytes, usize::MAX));
+        }
+    }
+}
