@@ -1,5 +1,10 @@
 //! What deciding costs: one sample taken by the judge of a cell, and a file of evidence judged.
 
+#![expect(
+    clippy::expect_used,
+    reason = "a bench file: a missing value is a broken bench"
+)]
+
 use std::hint::black_box;
 use std::time::Duration;
 
