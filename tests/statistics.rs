@@ -1,5 +1,10 @@
 //! What must hold of the sequential rule whatever the counts are, and its errors over a grid.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test file: a missing value is a failed test"
+)]
+
 use proptest::prelude::*;
 use relayproof::stats::Tally;
 use relayproof::stats::interval::{Sides, clopper_pearson, wilson};

@@ -1,6 +1,11 @@
 //! Reference values of the statistics: every row of `tests/data/statistics.json`, or of the file
 //! that `RELAYPROOF_VECTORS` names, to 1e-9.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test file: a missing value is a failed test"
+)]
+
 use std::time::Duration;
 
 use relayproof::dialect::Protocol;

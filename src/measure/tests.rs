@@ -149,9 +149,11 @@ fn reasoning_counts_toward_speed_only_when_it_was_streamed() {
             seen.packets.reasoning = streamed;
         })
     };
-    let speed = |streamed| match read(Metric::Tps, reasoned(streamed)) {
-        Reading::Value(tps) => tps,
-        other => panic!("{other:?}"),
+    let speed = |streamed| {
+        let Reading::Value(tps) = read(Metric::Tps, reasoned(streamed)) else {
+            panic!("no speed");
+        };
+        tps
     };
     assert!((speed(false) - 50.0).abs() < 1e-9);
     assert!(speed(true) > 140.0);

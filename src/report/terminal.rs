@@ -208,7 +208,7 @@ fn observed(objective: &Objective, verdict: &Verdict) -> Option<String> {
     };
     if verdict.censored {
         // The value at this rank is that of a failed sample: there is none.
-        return Some(format!("{name} failed"));
+        return Some(format!("{name} is a failure"));
     }
     let value = words::value(objective.metric.unit(), verdict.observed?);
     Some(format!("{name} {value}"))
@@ -239,8 +239,9 @@ fn why(reason: Inconclusive, verdict: &Verdict) -> String {
         Inconclusive::NoData => "nothing was measured",
     };
     match &verdict.note {
-        Some(note) => format!("{words} ({note})"),
-        None => words.to_owned(),
+        // How a run ended is the same for all its verdicts; a failure block says it once.
+        Some(note) if reason != Inconclusive::StoppedEarly => format!("{words} ({note})"),
+        Some(_) | None => words.to_owned(),
     }
 }
 
@@ -273,6 +274,11 @@ pub fn failure(
         for part in look_at(&explanation, template) {
             let _ = writeln!(text, "{indent}{part}");
         }
+    }
+    if let (Decision::Inconclusive(Inconclusive::StoppedEarly), Some(note)) =
+        (verdict.decision, &verdict.note)
+    {
+        let _ = writeln!(text, "{indent}stopped: {note}");
     }
     let rule = format!("rule: {}", verdict.rule);
     let _ = writeln!(text, "{indent}{}", paint.faint(&rule));

@@ -65,8 +65,12 @@ fn an_open_verdict_says_what_would_settle_it() {
     let line = text.lines().next().unwrap();
     assert_eq!(
         line,
-        "INCONCLUSIVE  parse_success >= 99%  14 of 14, at least 75.9%; stopped early (the run was \
-         interrupted), 359 more clean samples would settle it"
+        "INCONCLUSIVE  parse_success >= 99%  14 of 14, at least 75.9%; stopped early, 359 more \
+         clean samples would settle it"
+    );
+    assert!(
+        text.contains("stopped: the run was interrupted\n"),
+        "{text}"
     );
     assert!(!text.contains("look at"), "nothing failed: {text}");
 }
@@ -279,5 +283,8 @@ fn a_stalled_answer_that_never_got_a_token_has_no_value() {
         }),
     );
     let text = cell(&record, &judge(&record), false);
-    assert!(text.contains("p95 failed; 18 of 20 in time"), "{text}");
+    assert!(
+        text.contains("p95 is a failure; 18 of 20 in time"),
+        "{text}"
+    );
 }
