@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use folder::{FolderError, RunFolder, fresh_run_id};
-pub use load::{Ignored, LoadError, load, plan_text, why_ignored};
+pub use load::{Ignored, LoadError, load, plan_text, unknown_profile, why_ignored};
 pub use sampler::CellError;
 pub use target::TargetError;
 
@@ -69,6 +69,8 @@ pub struct Planned {
     pub plan: Plan,
     /// Folder of the spec file.
     pub base: PathBuf,
+    /// Names of the spec's profiles.
+    pub profiles: Vec<String>,
     cells: Vec<Mutex<Option<Settled>>>,
 }
 
@@ -76,11 +78,12 @@ type Settled = Result<Arc<CellOutcome>, Arc<CellError>>;
 
 impl Planned {
     /// A plan whose relative paths start at `base`.
-    pub fn new(plan: Plan, base: &Path) -> Self {
+    pub fn new(plan: Plan, base: &Path, profiles: Vec<String>) -> Self {
         let cells = plan.cells.iter().map(|_| Mutex::new(None)).collect();
         Self {
             plan,
             base: base.to_owned(),
+            profiles,
             cells,
         }
     }

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             mistake,
         ),
         ("a_folder_without_specs_is_no_pass", no_specs),
+        ("a_profile_is_laid_over_the_specs_that_have_it", profile),
         ("the_key_is_nowhere", canary),
     ];
     let trials = tests
@@ -428,6 +429,23 @@ fn mistake() {
 fn no_specs() {
     let package = Package::with(&[]);
     package.run(&[]).exits(101).says("no spec found");
+}
+
+fn profile() {
+    let with = TWO_RELAYS
+        .replace("name: one", "name: three")
+        .replace("name: two", "name: four")
+        + "profiles: { quick: { sampling: { max_samples: 8 }, judge: { mode: guard } } }\n";
+    let package = Package::with(&[("plain.yaml", TWO_RELAYS), ("profiled.yaml", &with)]);
+    let run = |profile| {
+        let mut command = package.command(&["three/"]);
+        Seen::of(command.env("RELAYPROOF_PROFILE", profile).output().unwrap())
+    };
+    run("quick").exits(0).says("2 passed").says("8 of 8");
+    run("slow")
+        .exits(101)
+        .says("unknown profile `slow`")
+        .says("the specs have quick");
 }
 
 /// A relay that gives the key back wherever it can.

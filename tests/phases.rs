@@ -499,9 +499,10 @@ fn failed(seen: &Observation, class: Class, phase: Phase) {
 
 #[tokio::test]
 async fn a_closed_port_refuses_the_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Taken, so that no other test can listen there, and not listening.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let seen = observe(&client(&dial()), &http(address)).await;
     failed(&seen, Class::ConnectRefused, Phase::Connect);
     assert_eq!(seen.ending, Ending::Unreachable);

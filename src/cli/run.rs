@@ -146,6 +146,11 @@ pub(super) fn load(files: &[PathBuf], profile: Option<&str>) -> Result<Vec<Plann
             Err(error) => mistakes.push_str(&error.render(colour())),
         }
     }
+    if mistakes.is_empty()
+        && let Some(unknown) = crate::run::unknown_profile(profile, &plans)
+    {
+        mistakes = unknown;
+    }
     if mistakes.is_empty() {
         Ok(plans)
     } else {

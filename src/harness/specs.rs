@@ -22,6 +22,7 @@ enum Mistake {
     Spec(LoadError),
     Folder(PathBuf, io::Error),
     NoSpecs(PathBuf),
+    Profile(String),
     SameTest(String, PathBuf),
 }
 
@@ -37,6 +38,7 @@ impl Mistakes {
                      give `relayproof::main` the right folder, relative to the package\n",
                     path.display()
                 ),
+                Mistake::Profile(words) => words.clone(),
                 Mistake::NoSpecs(folder) => format!(
                     "error: no spec found in {}\n  = help: put a file that ends in .yaml there, or \
                      give `relayproof::main` another folder\n",
@@ -86,6 +88,11 @@ pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mista
     }
     if files.is_empty() {
         mistakes.push(Mistake::NoSpecs(folder.to_owned()));
+    }
+    if mistakes.is_empty()
+        && let Some(unknown) = run::unknown_profile(profile, &plans)
+    {
+        mistakes.push(Mistake::Profile(unknown));
     }
     if mistakes.is_empty() {
         Ok(Loaded { plans })

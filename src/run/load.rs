@@ -1,5 +1,6 @@
 //! Spec files on disk become plans; and why a cell's tests are ignored.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
 use std::fs::File;
@@ -47,7 +48,8 @@ pub fn load(path: &Path, profile: Option<&str>) -> Result<Planned, LoadError> {
     )
 }
 
-/// Parses and resolves a spec that is at hand; its relative paths start at `base`.
+/// Parses and resolves a spec that is at hand; its relative paths start at `base`. A profile that
+/// the spec does not have changes nothing: see [`unknown_profile`].
 ///
 /// # Errors
 /// When it is wrong.
@@ -57,10 +59,35 @@ pub fn plan_text(
     base: &Path,
     profile: Option<&str>,
 ) -> Result<Planned, LoadError> {
-    spec::parse(source, text, &|name| env::var(name).ok())
-        .and_then(|spec| plan::resolve(&spec, profile))
-        .map(|plan| Planned::new(plan, base))
-        .map_err(LoadError::Spec)
+    let spec = spec::parse(source, text, &|name| env::var(name).ok()).map_err(LoadError::Spec)?;
+    let profile = profile.filter(|wanted| spec.profiles().any(|known| known == *wanted));
+    let plan = plan::resolve(&spec, profile).map_err(LoadError::Spec)?;
+    let profiles = spec.profiles().map(str::to_owned).collect();
+    Ok(Planned::new(plan, base, profiles))
+}
+
+/// What is wrong with a profile that none of the specs has; one that only some of them have is
+/// laid over those.
+pub fn unknown_profile(wanted: Option<&str>, plans: &[Planned]) -> Option<String> {
+    let wanted = wanted?;
+    let known: BTreeSet<&str> = plans
+        .iter()
+        .flat_map(|planned| planned.profiles.iter().map(String::as_str))
+        .collect();
+    if known.contains(wanted) {
+        return None;
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    Some(match known.as_slice() {
+        [] => format!(
+            "error: unknown profile `{wanted}`: the specs have none\n  = help: add `profiles: {{ \
+             {wanted}: … }}` to a spec, or ask for no profile\n"
+        ),
+        known => format!(
+            "error: unknown profile `{wanted}`\n  = help: the specs have {}\n",
+            known.join(", ")
+        ),
+    })
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -66,7 +66,8 @@ async fn tls_to_a_plain_port_fails_in_tls() {
 
 #[tokio::test]
 async fn a_closed_port_refuses_in_connect() {
-    let seen = ask(&format!("http://{}/v1", closed_port().await)).await;
+    let (_held, address) = closed_port();
+    let seen = ask(&format!("http://{address}/v1")).await;
     assert_eq!(seen.class(), Some(Class::ConnectRefused));
     assert_eq!(seen.lost, Some(Loss::Refused));
     assert_eq!(seen.last_phase, Phase::Connect);

@@ -88,7 +88,7 @@ fn read(message: &str) -> Option<What> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
@@ -133,9 +133,12 @@ mod tests {
         closing.await.unwrap();
         assert_eq!(seen, [What::Dialling(address), What::Dialled(address)]);
 
-        // Nobody listens there any more.
-        let seen = marks(format!("http://{address}/")).await;
-        assert_eq!(seen, [What::Dialling(address), What::DialFailed(address)]);
+        // Taken, so that no other test can listen there, and not listening.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let closed = socket.local_addr().unwrap();
+        let seen = marks(format!("http://{closed}/")).await;
+        assert_eq!(seen, [What::Dialling(closed), What::DialFailed(closed)]);
     }
 
     #[test]

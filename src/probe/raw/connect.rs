@@ -88,11 +88,14 @@ pub(super) fn loss(error: &io::Error) -> Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
-    async fn closed_port() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
+    /// A port that is taken and on which nobody listens, for as long as the socket is held.
+    fn closed_port() -> (TcpSocket, SocketAddr) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
     }
 
     async fn tries(addresses: &[SocketAddr]) -> (io::Result<TcpStream>, Vec<TcpAttempt>) {
@@ -105,7 +108,7 @@ mod tests {
     async fn the_next_address_is_tried_after_a_refusal() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap();
-        let closed = closed_port().await;
+        let (_held, closed) = closed_port();
         let (stream, tried) = tries(&[closed, open]).await;
         assert_eq!(stream.unwrap().peer_addr().unwrap(), open);
         let told: Vec<_> = tried
@@ -119,7 +122,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_reachable_address_the_last_failure_is_told() {
-        let (refused, tried) = tries(&[closed_port().await, closed_port().await]).await;
+        let (one, other) = (closed_port(), closed_port());
+        let (refused, tried) = tries(&[one.1, other.1]).await;
         assert_eq!(loss(&refused.unwrap_err()), Loss::Refused);
         assert!(tried.iter().all(|attempt| !attempt.connected));
         let (none, tried) = tries(&[]).await;
