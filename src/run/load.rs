@@ -43,7 +43,7 @@ pub fn load(path: &Path, profile: Option<&str>) -> Result<Planned, LoadError> {
     plan_text(
         &shown(path),
         &text,
-        path.parent().unwrap_or(Path::new("")),
+        path.parent().unwrap_or_else(|| Path::new("")),
         profile,
     )
 }

@@ -208,7 +208,8 @@ impl Track {
         if let Rule::Sequential(account) = &self.rule
             && account.standing(most) == Standing::CannotPass
         {
-            self.hopeless_at.get_or_insert(account.tally().n());
+            let n = account.tally().n();
+            self.hopeless_at.get_or_insert(n);
         }
     }
 
