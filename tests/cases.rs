@@ -4,6 +4,7 @@
 mod player;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use player::{Case, ExpectedEvent, corpus, play, timeouts};
@@ -51,15 +52,16 @@ const NOT_YET: &[(&str, &str)] = &[
     ("170-gemini-max-tokens-no-parts", "gemini"),
 ];
 
-fn of(protocol: &str) -> Vec<Case> {
-    let mut cases = corpus();
-    cases.retain(|case| case.protocol == protocol);
-    cases
+static CORPUS: LazyLock<Vec<Case>> = LazyLock::new(corpus);
+
+fn of(protocol: &str) -> Vec<&'static Case> {
+    let cases = CORPUS.iter();
+    cases.filter(|case| case.protocol == protocol).collect()
 }
 
 #[test]
 fn every_case_is_played_or_listed_with_its_protocol() {
-    let cases = corpus();
+    let cases = &*CORPUS;
     let unplayed: Vec<_> = cases
         .iter()
         .filter(|case| !matches!(case.protocol.as_str(), "openai-chat" | "raw-sse"))
@@ -75,7 +77,7 @@ fn every_case_is_played_or_listed_with_its_protocol() {
 fn every_openai_chat_case_is_read_as_it_says() {
     let mut wrong = Vec::new();
     for case in of("openai-chat") {
-        let played = play(&case);
+        let played = play(case);
         let (seen, expect) = (&played.observation, &case.expect);
         let mut differs = |what: &str, seen: String, expected: String| {
             if seen != expected {
@@ -278,9 +280,9 @@ proptest! {
     ) {
         for case in of("openai-chat") {
             let body = case.body();
-            let whole = read(&case, &body, &[usize::MAX]);
-            prop_assert_eq!(&read(&case, &body, &sizes), &whole, "{}", case.id);
-            prop_assert_eq!(&read(&case, &body, &[1]), &whole, "{} byte by byte", case.id);
+            let whole = read(case, &body, &[usize::MAX]);
+            prop_assert_eq!(&read(case, &body, &sizes), &whole, "{}", case.id);
+            prop_assert_eq!(&read(case, &body, &[1]), &whole, "{} byte by byte", case.id);
         }
     }
 
@@ -290,7 +292,7 @@ proptest! {
         damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..12),
         sizes in proptest::collection::vec(1usize..50, 1..5),
     ) {
-        let case = &of("openai-chat")[case];
+        let case = of("openai-chat")[case];
         let mut body = case.body();
         for (place, byte) in damage {
             if !body.is_empty() {

@@ -103,10 +103,10 @@ fn http_error(exchange: &mut Exchange, spot: Spot) {
     if heard.answer.error.is_some() {
         return;
     }
-    let said = match heard.outside.kind() {
-        Outside::JsonError(said) => Some(said),
-        _ => None,
-    };
+    let mut said = None;
+    if let Outside::JsonError(error) = heard.outside.kind() {
+        said = Some(error);
+    }
     let text = heard.outside.text();
     let (code, message) = match &said {
         Some(said) => (said.code.as_deref(), said.message.as_deref()),
@@ -187,10 +187,13 @@ fn truncation(exchange: &Exchange, over: Over) -> &'static str {
     match over {
         Over::Lost(Loss::Reset) => "reset before the end mark",
         Over::Lost(_) => "closed inside the body, before the end mark",
-        _ if heard.notes.warned(Warning::UnfinishedLastEvent) => {
-            "a clean end inside an event, before the end mark"
+        Over::Ended | Over::Framing | Over::TimedOut(_) | Over::TooMuch | Over::Cancelled => {
+            if heard.notes.warned(Warning::UnfinishedLastEvent) {
+                "a clean end inside an event, before the end mark"
+            } else {
+                "a clean end before the end mark"
+            }
         }
-        _ => "a clean end before the end mark",
     }
 }
 
@@ -324,6 +327,13 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
         Some((code, kind)) => (code.clone(), Some(*kind)),
         None => (None, None),
     };
+    let (mut timed_out, mut lost) = (None, None);
+    match over {
+        // Leaving an answer that is whole is no time-out.
+        Over::TimedOut(limit) if limit != Limit::AfterDone => timed_out = Some(limit),
+        Over::Lost(loss) => lost = Some(loss),
+        Over::TimedOut(_) | Over::Ended | Over::Framing | Over::TooMuch | Over::Cancelled => {}
+    }
     let heard = exchange.reading.heard;
     let parse_ok = heard.notes.parse_ok;
     let answer = heard.answer;
@@ -336,15 +346,8 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     Observation {
         timeline,
         ending,
-        timed_out: match over {
-            Over::TimedOut(Limit::AfterDone) => None,
-            Over::TimedOut(limit) => Some(limit),
-            _ => None,
-        },
-        lost: match over {
-            Over::Lost(loss) => Some(loss),
-            _ => None,
-        },
+        timed_out,
+        lost,
         last_phase,
         findings,
         warnings,

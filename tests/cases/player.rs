@@ -1,6 +1,11 @@
 //! Plays a case as the raw transport would report it: bytes on the wire at their virtual time, HTTP
 //! taken off, timed inputs to an exchange. No sockets, no clock.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a case that cannot be read or played fails its test"
+)]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -195,7 +200,8 @@ impl Case {
         match self.framing() {
             "chunked" => head += "transfer-encoding: chunked\r\n",
             "length" => {
-                let length = response.content_length.unwrap_or(self.body().len() as u64);
+                let whole = || self.body().len() as u64;
+                let length = response.content_length.unwrap_or_else(whole);
                 head += &format!("content-length: {length}\r\n");
             }
             _ => {}
