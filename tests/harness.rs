@@ -1,6 +1,11 @@
 //! The test harness seen from outside: this binary is both the test and, when started again with
 //! `HARNESS_UNDER_TEST` set, the acceptance test of a crate that uses relayproof.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test with a main of its own; clippy sees no test functions in it"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
