@@ -4,6 +4,7 @@
 //! Anything that reports, traces or exits renders what is decided here and decides nothing itself.
 
 pub mod judge;
+mod rule;
 pub mod summary;
 mod track;
 

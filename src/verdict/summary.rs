@@ -158,3 +158,55 @@ pub fn overall<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> Overall 
         .max()
         .unwrap_or(Overall::Nothing)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Sample;
+    use crate::evidence::fixtures::*;
+    use crate::plan::OnInconclusive;
+
+    fn samples(outcomes: impl IntoIterator<Item = bool>) -> Vec<Sample> {
+        outcomes
+            .into_iter()
+            .zip(0..)
+            .map(|(fine, index)| sample(index, if fine { good() } else { slow(2000) }))
+            .collect()
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst_cell() {
+        let of = |record: &Evidence| Summary::of(record);
+        let pass = of(&evidence(vec![ttft_p95()], 232, samples(vec![true; 74])));
+        let open = of(&evidence(vec![ttft_p95()], 232, samples(vec![true; 7])));
+        let violated = of(&evidence(vec![ttft_p95()], 232, samples([false; 3])));
+        let nothing = of(&evidence(vec![ttft_p95()], 232, []));
+        let code = |cells: &[&Summary]| overall(cells.iter().copied()).exit_code();
+        assert_eq!(code(&[&pass]), 0);
+        assert_eq!(code(&[&pass, &open]), 3);
+        assert_eq!(code(&[&violated, &open]), 1);
+        assert_eq!(code(&[&violated, &nothing]), 4);
+        assert_eq!(code(&[]), 4);
+        let mut lenient = open;
+        lenient.judging.on_inconclusive = OnInconclusive::Warn;
+        assert_eq!(code(&[&lenient]), 0);
+    }
+
+    #[test]
+    fn a_summary_counts_what_was_sampled() {
+        let mut all = samples([true, true]);
+        all.push(retried(2, vec![refused(503), good()]));
+        let mut warm = sample(0, good());
+        warm.warmup = true;
+        all.push(warm);
+        let summary = Summary::of(&evidence(vec![ttft_p95()], 232, all));
+        assert_eq!(
+            (summary.samples, summary.uncounted, summary.attempts),
+            (3, 1, 4)
+        );
+        assert_eq!(summary.outcomes.get("ok"), Some(&2));
+        assert_eq!(summary.outcomes.get("http-error"), Some(&1));
+        assert_eq!(summary.first_unix_ns, Some(1_000_000_000));
+        assert_eq!(summary.last_unix_ns, Some(3_522_000_000));
+    }
+}

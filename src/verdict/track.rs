@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
+use super::rule::Rule;
 use super::{Decision, Inconclusive, Verdict};
 use crate::measure::metric::{Direction, Unit};
 use crate::measure::{Outcome, Reading};
-use crate::plan::{Judging, Method, Mode};
+use crate::plan::{Judging, Mode};
 use crate::spec::objective::{Objective, Severity, Statistic};
-use crate::stats::interval::{self, Interval, Sides};
+use crate::stats::float;
+use crate::stats::interval::{self, Interval};
 use crate::stats::quantile;
-use crate::stats::sequential::{Account, Design, FAIL_RATIO, Standing};
-use crate::stats::{Tally, float};
+use crate::stats::sequential::{Account, Standing};
 
-/// Chance of a false violation of all gating objectives of a cell together.
-const GAMMA: f64 = 0.05;
 /// Failing samples that a verdict names.
 const NAMED_FAILURES: usize = 16;
 /// Further samples that an objective that cannot pass is given to show a violation.
@@ -32,21 +31,6 @@ pub(super) struct End {
     pub(super) used_up: bool,
     /// Why sampling stopped before that, in words.
     pub(super) stopped: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Rule {
-    /// Looks after every sample.
-    Sequential(Account),
-    /// One look at the end.
-    Wilson {
-        required: f64,
-        z: f64,
-        tally: Tally,
-        missing: u64,
-    },
-    /// No share and no bounds: the observed mean against the limit.
-    Mean { tally: Tally, missing: u64 },
 }
 
 /// One objective being judged.
@@ -77,57 +61,9 @@ impl Track {
         max_samples: u64,
         gating: u32,
     ) -> Self {
-        let confidence_ppm = objective.confidence_ppm.unwrap_or(judging.confidence_ppm);
-        let confidence = f64::from(confidence_ppm) / 1e6;
-        let alpha = f64::from(1_000_000_u32.saturating_sub(confidence_ppm)) / 1e6;
-        let gamma = GAMMA / f64::from(gating.max(1));
-        let percent = confidence * 100.0;
-        let required = objective
-            .required_ppm()
-            .filter(|ppm| (1..1_000_000).contains(ppm))
-            .map(|ppm| f64::from(ppm) / 1e6);
-        let mut decision = None;
-        let mean = Rule::Mean {
-            tally: Tally::default(),
-            missing: 0,
-        };
-        let (rule, rule_words) = match (objective.statistic, judging.method, required) {
-            (Statistic::Mean, _, _) => (mean, "mean of the values, without bounds".to_owned()),
-            (_, Method::Sequential, Some(required)) => {
-                let ratio = judging.design_ratio;
-                match Design::with_ratios(required, alpha, gamma, ratio, FAIL_RATIO) {
-                    Some(design) => (
-                        Rule::Sequential(Account::new(design)),
-                        format!(
-                            "sequential, {percent}% (alpha {}, gamma {}, ratios {ratio} and \
-                             {FAIL_RATIO})",
-                            rounded(alpha),
-                            rounded(gamma),
-                        ),
-                    ),
-                    None => {
-                        decision = Some(Decision::Inconclusive(Inconclusive::CannotPass));
-                        (mean, "no rule has these settings".to_owned())
-                    }
-                }
-            }
-            (_, Method::Wilson, Some(required)) => {
-                let z = interval::z(confidence, Sides::Two);
-                (
-                    Rule::Wilson {
-                        required,
-                        z,
-                        tally: Tally::default(),
-                        missing: 0,
-                    },
-                    format!("wilson, {percent}% (z {z:.6}), one look at {max_samples} samples"),
-                )
-            }
-            (_, _, None) => {
-                decision = Some(Decision::Inconclusive(Inconclusive::CannotPass));
-                (mean, "no sample can prove all or nothing".to_owned())
-            }
-        };
+        let (rule, rule_words) = Rule::new(objective, judging, max_samples, gating);
+        let decision = matches!(rule, Rule::Unprovable { .. })
+            .then_some(Decision::Inconclusive(Inconclusive::CannotPass));
         let guard = judging.mode == Mode::Guard;
         Self {
             objective: objective.clone(),
@@ -174,9 +110,8 @@ impl Track {
     /// One that can no longer pass is not waited for, but samples that come for the others may
     /// still show that it is violated, which says more.
     pub(super) fn take(&mut self, index: u64, reading: Reading) {
-        match self.decision {
-            None | Some(Decision::Inconclusive(Inconclusive::CannotPass)) => {}
-            Some(Decision::Pass | Decision::Violated | Decision::Inconclusive(_)) => return,
+        if self.is_final() {
+            return;
         }
         let good = match self.objective.outcome_of(reading) {
             Outcome::Good => true,
@@ -199,37 +134,36 @@ impl Track {
         if !good && self.failing.len() < NAMED_FAILURES {
             self.failing.push(index);
         }
-        match &mut self.rule {
-            Rule::Sequential(account) => account.step(good),
-            Rule::Wilson { tally, .. } | Rule::Mean { tally, .. } => *tally = tally.with(good),
-        }
+        self.rule.step(good);
         self.decision = self.decide();
         let most = self.most();
         if let Rule::Sequential(account) = &self.rule
             && account.standing(most) == Standing::CannotPass
         {
             let n = account.tally().n();
-            self.hopeless_at.get_or_insert(n);
+            self.hopeless_at = self.hopeless_at.or(Some(n));
         }
     }
 
     /// Takes slots that were never answered.
     pub(super) fn miss(&mut self, slots: u64) {
-        if self.decision.is_some() {
-            return;
+        if !self.is_final() {
+            self.rule.miss(slots);
         }
-        match &mut self.rule {
-            Rule::Sequential(account) => account.miss(slots),
-            Rule::Wilson { missing, .. } | Rule::Mean { missing, .. } => {
-                *missing = missing.saturating_add(slots);
-            }
+    }
+
+    /// Whether no further sample can change the decision.
+    const fn is_final(&self) -> bool {
+        match self.decision {
+            None | Some(Decision::Inconclusive(Inconclusive::CannotPass)) => false,
+            Some(Decision::Pass | Decision::Violated | Decision::Inconclusive(_)) => true,
         }
     }
 
     /// Decides after a sample, where the rule may.
     fn decide(&self) -> Option<Decision> {
         let Rule::Sequential(account) = &self.rule else {
-            return None;
+            return self.decision;
         };
         // Samples that this objective cannot use are lost to it; what is left is its own maximum.
         let eligible = self.max_samples.saturating_sub(self.ineligible);
@@ -264,55 +198,19 @@ impl Track {
 
     fn too_undefined(&self) -> bool {
         self.undefined.saturating_mul(UNDEFINED_ONE_IN)
-            > self.tally().n().saturating_add(self.undefined)
-    }
-
-    const fn tally(&self) -> Tally {
-        match &self.rule {
-            Rule::Sequential(account) => account.tally(),
-            Rule::Wilson { tally, .. } | Rule::Mean { tally, .. } => *tally,
-        }
-    }
-
-    const fn missing(&self) -> u64 {
-        match &self.rule {
-            Rule::Sequential(account) => account.missing(),
-            Rule::Wilson { missing, .. } | Rule::Mean { missing, .. } => *missing,
-        }
-    }
-
-    fn required(&self) -> f64 {
-        match &self.rule {
-            Rule::Sequential(account) => account.design().required(),
-            Rule::Wilson { required, .. } => *required,
-            Rule::Mean { .. } => 0.0,
-        }
-    }
-
-    /// Bounds that hold whatever the missing slots would have been.
-    fn bounds(&self) -> Interval {
-        match &self.rule {
-            Rule::Sequential(account) => account.bounds(),
-            Rule::Wilson {
-                z, tally, missing, ..
-            } => Interval {
-                lower: interval::wilson(tally.with_bad(*missing), *z).lower,
-                upper: interval::wilson(tally.with_good(*missing), *z).upper,
-            },
-            Rule::Mean { .. } => Interval::UNKNOWN,
-        }
+            > self.rule.tally().n().saturating_add(self.undefined)
     }
 
     /// The verdict if sampling ends like this.
     pub(super) fn verdict(&self, end: &End) -> Verdict {
-        let tally = self.tally();
+        let tally = self.rule.tally();
         let (decision, note) = self.conclude(end);
-        let mut bounds = self.bounds();
+        let mut bounds = self.rule.bounds();
         // The thresholds are whole numbers of samples; their rounding must not show as a pass below
         // the required share.
         match decision {
-            Decision::Pass if !self.guard => bounds.lower = bounds.lower.max(self.required()),
-            Decision::Violated => bounds.upper = bounds.upper.min(self.required()),
+            Decision::Pass if !self.guard => bounds.lower = bounds.lower.max(self.rule.required()),
+            Decision::Violated => bounds.upper = bounds.upper.min(self.rule.required()),
             Decision::Pass | Decision::Inconclusive(_) => {}
         }
         if matches!(self.rule, Rule::Mean { .. }) {
@@ -326,8 +224,8 @@ impl Track {
             failures: tally.failures(),
             undefined: self.undefined,
             ineligible: self.ineligible,
-            missing: self.missing(),
-            required: self.required(),
+            missing: self.rule.missing(),
+            required: self.rule.required(),
             lower: bounds.lower,
             upper: bounds.upper,
             rule: self.rule_words.clone(),
@@ -350,27 +248,33 @@ impl Track {
         if let Some(decision) = self.decision {
             return (decision, None);
         }
-        if self.tally().n() == 0 && self.undefined == 0 {
+        if self.rule.tally().n() == 0 && self.undefined == 0 {
             let note = (self.ineligible > 0)
                 .then(|| format!("none of {} samples is about this", self.ineligible))
                 .or_else(|| end.stopped.clone());
             return (open(Inconclusive::NoData), note);
         }
         if self.too_undefined() {
-            let all = self.tally().n() + self.undefined;
+            let all = self.rule.tally().n() + self.undefined;
             let note = format!("{} of {all} samples have no value", self.undefined);
             return (open(Inconclusive::UndefinedMetric), Some(note));
         }
-        let gaps = || Some(format!("{} planned samples are missing", self.missing()));
+        let gaps = || {
+            Some(format!(
+                "{} planned samples are missing",
+                self.rule.missing()
+            ))
+        };
         match &self.rule {
             Rule::Mean { .. } => self.conclude_mean(),
+            Rule::Unprovable { .. } => (open(Inconclusive::CannotPass), None),
             Rule::Wilson { .. } if !end.used_up => {
                 (open(Inconclusive::StoppedEarly), end.stopped.clone())
             }
             Rule::Wilson {
                 required, z, tally, ..
             } => {
-                let bounds = self.bounds();
+                let bounds = self.rule.bounds();
                 if bounds.lower >= *required {
                     (Decision::Pass, None)
                 } else if bounds.upper < *required {
@@ -496,9 +400,4 @@ impl Track {
             None => (None, false),
         }
     }
-}
-
-/// Four significant decimals, without trailing zeros.
-fn rounded(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
 }
