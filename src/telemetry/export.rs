@@ -326,23 +326,22 @@ impl Thread {
                 Err(TryRecvError::Disconnected) => break Instant::now(),
             };
             Tally::add(&self.ledger.spans.made, drawn.len());
+            self.write(&drawn);
             if span_network {
-                spans.put(drawn.clone(), &self.ledger.spans);
+                spans.put(drawn, &self.ledger.spans);
             }
-            self.write(drawn);
             // The senders share this thread.
             tokio::task::yield_now().await;
         };
         close.send_replace(Some(end));
     }
 
-    fn write(&mut self, spans: Vec<SpanData>) {
+    fn write(&mut self, spans: &[SpanData]) {
         let Some(file) = &mut self.file else {
             return;
         };
-        let count = spans.len();
         match file.write(spans) {
-            Ok(()) => Tally::add(&self.ledger.written, count),
+            Ok(()) => Tally::add(&self.ledger.written, spans.len()),
             Err(error) => {
                 self.ledger
                     .warn(format!("{NAME}: {error}; some spans are not kept"));

@@ -4,15 +4,16 @@
 //! Appends only, one `write` a line, so that processes of one run may share the file and a killed
 //! one loses at most its last line.
 
+mod json;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use opentelemetry_proto::tonic::trace::v1::TracesData;
-use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
-use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
+
+use json::Traces;
 
 /// Name of the file in a run's folder.
 pub const NAME: &str = "spans.otlp.jsonl";
@@ -20,7 +21,7 @@ pub const NAME: &str = "spans.otlp.jsonl";
 /// An open span file.
 pub(super) struct SpanFile {
     file: File,
-    resource: ResourceAttributesWithSchema,
+    resource: Resource,
     line: Vec<u8>,
 }
 
@@ -42,18 +43,19 @@ impl SpanFile {
         }
         Ok(Self {
             file,
-            resource: resource.into(),
+            resource: resource.clone(),
             line: Vec::new(),
         })
     }
 
-    /// Writes spans as one line.
-    pub(super) fn write(&mut self, spans: Vec<SpanData>) -> io::Result<()> {
-        let data = TracesData {
-            resource_spans: group_spans_by_resource_and_scope(spans, &self.resource),
+    /// Writes spans of one scope as one line.
+    pub(super) fn write(&mut self, spans: &[SpanData]) -> io::Result<()> {
+        let traces = Traces {
+            resource: &self.resource,
+            spans,
         };
         self.line.clear();
-        serde_json::to_writer(&mut self.line, &data)?;
+        serde_json::to_writer(&mut self.line, &traces)?;
         self.line.push(b'\n');
         self.file.write_all(&self.line)
     }

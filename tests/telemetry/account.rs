@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, TracesData};
 use relayproof::telemetry::spans::SampleOutcome;
 use relayproof::telemetry::{Exported, SuiteStatus, Telemetry, file};
 use tracing_subscriber::layer::SubscriberExt;
@@ -228,7 +229,7 @@ fn a_torn_last_line_spoils_no_other() {
     std::fs::write(&path, "{\"resourceSpans\":[{\"res").unwrap();
     let (account, _) = play(crate::start(folder.path(), &[]));
     let text = std::fs::read_to_string(path).unwrap();
-    let whole: Vec<opentelemetry_proto::tonic::trace::v1::TracesData> = text
+    let whole: Vec<TracesData> = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
@@ -254,7 +255,20 @@ fn the_resource_says_who_emits() {
     ];
     play(crate::start(folder.path(), &env));
     let seen = receiver.seen();
-    let resource = seen.traces[0].resource.as_ref().unwrap();
+    let sent = &seen.traces[0];
+    let kept = std::fs::read_to_string(folder.path().join(file::NAME)).unwrap();
+    let kept: TracesData = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    let kept = &kept.resource_spans[0];
+    let scope = |spans: &ResourceSpans| spans.scope_spans[0].scope.clone();
+    assert_eq!(scope(sent), scope(kept));
+    assert_eq!(scope(kept).unwrap().name, "relayproof");
+    let sorted = |spans: &ResourceSpans| {
+        let mut attributes = spans.resource.clone().unwrap().attributes;
+        attributes.sort_by(|a, b| a.key.cmp(&b.key));
+        attributes
+    };
+    assert_eq!(sorted(sent), sorted(kept));
+    let resource = sent.resource.as_ref().unwrap();
     for (key, value) in [
         ("service.name", "relayproof"),
         ("service.version", env!("CARGO_PKG_VERSION")),
@@ -413,7 +427,7 @@ fn log_lines_carry_the_ids_of_the_cell_they_were_written_in() {
     assert_eq!(case, context.span_id().to_bytes());
 }
 
-fn receiver_case(traces: &[opentelemetry_proto::tonic::trace::v1::ResourceSpans]) -> Vec<u8> {
+fn receiver_case(traces: &[ResourceSpans]) -> Vec<u8> {
     spans(traces)
         .into_iter()
         .find(|span| span.name == "relay.case")

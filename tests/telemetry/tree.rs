@@ -706,7 +706,9 @@ fn the_file_holds_exactly_what_was_sent() {
             make::facts(SampleOutcome::Error),
         ),
     ];
-    let (mut sent, mut kept) = exported(&samples, &[]);
+    let ci = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let env = [("TRACEPARENT", ci), ("TRACESTATE", "vendor=1,other=2")];
+    let (mut sent, mut kept) = exported(&samples, &env);
     for spans in [&mut sent, &mut kept] {
         spans.sort_by_key(|span| span.span_id.clone());
     }
@@ -783,7 +785,8 @@ fn damaged_evidence_never_panics() {
         attempts: Vec::new(),
         ..make::sample(1, make::whole())
     };
-    let facts = make::facts(SampleOutcome::Error);
+    let mut facts = make::facts(SampleOutcome::Error);
+    facts.tps = Some(f64::NAN);
     let (spans, kept) = exported(&[(sample, facts.clone()), (empty, facts)], &[]);
     assert_eq!(spans.len(), kept.len());
     for span in &spans {

@@ -129,9 +129,12 @@ impl Draft {
         self.0.span_context.span_id()
     }
 
-    /// Adds an attribute.
+    /// Adds an attribute; a number that is none is left out, since JSON cannot hold it.
     pub(super) fn put(&mut self, name: &'static str, value: impl Into<Value>) -> &mut Self {
-        self.0.attributes.push(KeyValue::new(name, value));
+        let value = value.into();
+        if !matches!(value, Value::F64(number) if !number.is_finite()) {
+            self.0.attributes.push(KeyValue::new(name, value));
+        }
         self
     }
 
