@@ -167,8 +167,6 @@ pub enum Signal<'a> {
     Odd(Warning),
     /// The end mark.
     Terminator,
-    /// Nothing that matters.
-    Other,
 }
 
 /// An error said inside a JSON text that is no frame: a body, or a line outside any frame.

@@ -317,6 +317,7 @@ impl Dice {
     }
 }
 
+#[expect(clippy::expect_used, reason = "the words are literals of this test")]
 /// An honest answer in one of the many legal forms that services send.
 fn honest(dice: &mut Dice) -> (Vec<(Duration, Vec<u8>)>, String, bool) {
     const WORDS: &[&str] = &[
@@ -390,7 +391,8 @@ fn honest(dice: &mut Dice) -> (Vec<(Duration, Vec<u8>)>, String, bool) {
         let word = WORDS[dice.roll(WORDS.len() as u64) as usize];
         let choice = format!("{{\"index\":0,\"delta\":{{\"content\":\"{word}\"}}{null}}}");
         wire.push((now, event(&chunk(&choice, empty_usage))));
-        text += &serde_json::from_str::<String>(&format!("\"{word}\"")).unwrap();
+        let word = serde_json::from_str::<String>(&format!("\"{word}\""));
+        text += &word.expect("a word is a JSON string");
     }
     now += Duration::from_millis(5);
     let choice = "{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}";

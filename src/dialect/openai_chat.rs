@@ -2,16 +2,16 @@
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
-use std::borrow::Cow;
-use std::fmt;
+mod wire;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
-use super::member::{Few, Loose, Present, Text};
+use super::member::{Loose, Text};
 use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
+
+use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
 pub(super) fn path(_model: &str) -> String {
@@ -43,213 +43,6 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
         }
     }
     Value::Object(members).to_string().into_bytes()
-}
-
-// Members that are seldom there are boxed: these structs are moved several times while they are
-// read, and that is a good part of the whole cost.
-
-#[derive(Debug, serde::Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    object: Option<Object>,
-    created: Option<i64>,
-    #[serde(borrow)]
-    model: Option<Text<'a>>,
-    #[serde(borrow)]
-    choices: Few<Choice<'a>>,
-    #[serde(borrow)]
-    system_fingerprint: Option<Loose<'a>>,
-    usage: Option<Box<Counts>>,
-    #[serde(borrow)]
-    error: Option<Box<Said<'a>>>,
-}
-
-/// What a chunk calls itself.
-#[derive(Debug)]
-enum Object {
-    Chunk,
-    Other,
-}
-
-struct ObjectVisitor;
-
-impl Visitor<'_> for ObjectVisitor {
-    type Value = Object;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        // Azure's filter frames leave the member empty.
-        Ok(match name {
-            "chat.completion.chunk" | "" => Object::Chunk,
-            _ => Object::Other,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_str(ObjectVisitor)
-    }
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Choice<'a> {
-    index: u64,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    message: Option<IgnoredAny>,
-    #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
-    #[serde(borrow)]
-    error: Option<Box<Said<'a>>>,
-}
-
-/// A delta, or the message of an answer that is not streamed.
-#[derive(Debug, Default)]
-struct Delta<'a> {
-    role: bool,
-    content: Option<Text<'a>>,
-    more: Option<Box<More<'a>>>,
-}
-
-/// What few deltas hold.
-#[derive(Debug, Default)]
-struct More<'a> {
-    refusal: Option<Text<'a>>,
-    reasoning: Option<Cow<'a, str>>,
-    tool_calls: Vec<ToolCall<'a>>,
-    function_call: Option<Function<'a>>,
-    error: Option<Said<'a>>,
-}
-
-struct DeltaVisitor;
-
-impl<'de> Visitor<'de> for DeltaVisitor {
-    type Value = Delta<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut delta = Delta::default();
-        while let Some(Text(name)) = map.next_key()? {
-            match &*name {
-                "content" => delta.content = map.next_value()?,
-                "role" => delta.role = map.next_value::<Option<Present>>()?.is_some(),
-                "refusal" => {
-                    if let Some(text) = map.next_value()? {
-                        delta.more().refusal = Some(text);
-                    }
-                }
-                // Some relays say the same reasoning under both names.
-                "reasoning" | "reasoning_content" => {
-                    let Loose(text) = map.next_value()?;
-                    if let Some(text) = text.filter(|text| !text.is_empty()) {
-                        delta.more().reasoning = Some(text);
-                    }
-                }
-                "tool_calls" => {
-                    if let Some(calls) = map.next_value()? {
-                        delta.more().tool_calls = calls;
-                    }
-                }
-                "function_call" => {
-                    if let Some(call) = map.next_value()? {
-                        delta.more().function_call = Some(call);
-                    }
-                }
-                "error" => {
-                    if let Some(said) = map.next_value()? {
-                        delta.more().error = Some(said);
-                    }
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(delta)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Delta<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(DeltaVisitor)
-    }
-}
-
-impl<'a> Delta<'a> {
-    fn more(&mut self) -> &mut More<'a> {
-        self.more.get_or_insert_default()
-    }
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct ToolCall<'a> {
-    index: Option<u64>,
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    #[serde(borrow)]
-    function: Option<Function<'a>>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Function<'a> {
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow)]
-    arguments: Option<Text<'a>>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Counts {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Completion<'a> {
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    created: Option<i64>,
-    #[serde(borrow)]
-    model: Option<Text<'a>>,
-    #[serde(borrow)]
-    choices: Few<WholeChoice<'a>>,
-    #[serde(borrow)]
-    system_fingerprint: Option<Loose<'a>>,
-    usage: Option<Box<Counts>>,
-    #[serde(borrow)]
-    error: Option<Box<Said<'a>>>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct WholeChoice<'a> {
-    index: u64,
-    #[serde(borrow)]
-    message: Delta<'a>,
-    #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
-    #[serde(borrow)]
-    error: Option<Box<Said<'a>>>,
 }
 
 /// Reads one event.
@@ -556,5 +349,235 @@ fn usage(counts: Option<&Counts>, sink: &mut dyn FnMut(Signal<'_>)) {
                 .and_then(|details| details.cached_tokens),
             total: counts.total_tokens,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Message;
+    use super::*;
+
+    /// What one event says, in short.
+    fn read(name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+        let mut said = Vec::new();
+        frame(Frame { name, data }, &mut |signal| {
+            said.push(match signal {
+                Signal::Meta { role, .. } => format!("meta {role}"),
+                Signal::Delta { kind, text, .. } => format!("{kind:?} {text}"),
+                Signal::ToolCall {
+                    index,
+                    name,
+                    arguments,
+                    ..
+                } => format!("call {index:?} {} {arguments}", name.unwrap_or("-")),
+                Signal::Finish { stop, reason, .. } => format!("{stop:?} {reason}"),
+                Signal::Usage(usage) => format!("usage {:?}", usage.output),
+                Signal::Error { code, .. } => format!("error {}", code.unwrap_or("-")),
+                Signal::Flaw(detail) => detail.to_owned(),
+                Signal::Odd(warning) => warning.to_string(),
+                Signal::Terminator => "end".to_owned(),
+            });
+        })?;
+        Ok(said)
+    }
+
+    fn chunk(choices: &str, more: &str) -> String {
+        format!(
+            "{{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\
+             \"model\":\"m\",\"choices\":[{choices}]{more}}}"
+        )
+    }
+
+    fn delta(members: &str) -> String {
+        chunk(
+            &format!("{{\"index\":0,\"delta\":{{{members}}},\"finish_reason\":null}}"),
+            "",
+        )
+    }
+
+    #[test]
+    fn a_request_holds_the_prompt_and_asks_for_usage_only_in_a_stream() {
+        let mut prompt = Prompt {
+            model: "m".to_owned(),
+            messages: vec![Message {
+                role: "user".to_owned(),
+                content: "Hi".to_owned(),
+            }],
+            params: Map::from_iter([
+                ("max_tokens".to_owned(), json!(7)),
+                ("model".to_owned(), json!("other")),
+            ]),
+            stream: true,
+            usage: true,
+        };
+        let sent: Value = serde_json::from_slice(&body(&prompt)).unwrap();
+        assert_eq!(
+            sent,
+            json!({
+                "model": "m",
+                "messages": [{"role": "user", "content": "Hi"}],
+                "max_tokens": 7,
+                "stream": true,
+                "stream_options": {"include_usage": true},
+            })
+        );
+        prompt.stream = false;
+        let sent: Value = serde_json::from_slice(&body(&prompt)).unwrap();
+        assert_eq!(sent.get("stream_options"), None);
+    }
+
+    #[test]
+    fn every_legal_form_of_a_chunk_is_read() {
+        for (data, expected) in [
+            (
+                delta("\"role\":\"assistant\",\"content\":\"\""),
+                vec!["meta true"],
+            ),
+            (
+                delta("\"content\":\"a\\nb\""),
+                vec!["meta false", "Content a\nb"],
+            ),
+            (
+                delta("\"content\":null,\"refusal\":\"no\""),
+                vec!["meta false", "Refusal no"],
+            ),
+            (
+                delta("\"reasoning\":\"r\",\"reasoning_content\":\"r\""),
+                vec!["meta false", "Reasoning r"],
+            ),
+            (delta("\"reasoning\":{\"x\":1}"), vec!["meta false"]),
+            (
+                delta(
+                    "\"tool_calls\":[{\"index\":1,\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]",
+                ),
+                vec!["meta false", "call Some(1) f {"],
+            ),
+            (
+                delta("\"tool_calls\":[{\"function\":{\"arguments\":\"{\"}}]"),
+                vec!["meta false", "call None - {"],
+            ),
+            (
+                delta("\"function_call\":{\"name\":\"f\",\"arguments\":\"\"}"),
+                vec!["meta false", "call Some(0) f "],
+            ),
+            (
+                chunk("", ",\"error\":null,\"usage\":null,\"x\":[1.5e3]"),
+                vec!["meta false"],
+            ),
+            (
+                chunk("", ",\"usage\":{\"completion_tokens\":3}"),
+                vec!["meta false", "usage Some(3)"],
+            ),
+            (chunk("{\"index\":0}", ""), vec!["meta false"]),
+            (
+                chunk("{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}", ""),
+                vec!["meta false", "Natural stop"],
+            ),
+            (
+                chunk("{\"index\":0,\"delta\":{},\"finish_reason\":\"\"}", ""),
+                vec!["meta false", "finish-reason-empty-string"],
+            ),
+            (
+                chunk("{\"index\":0,\"delta\":{},\"finish_reason\":\"weird\"}", ""),
+                vec!["meta false", "unknown-finish-reason", "Unknown weird"],
+            ),
+            (" [DONE] ".to_owned(), vec!["end"]),
+            (String::new(), vec!["empty-event"]),
+        ] {
+            let said = read("message", &data).unwrap();
+            assert_eq!(said, expected, "{data}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_heard_in_every_shape_and_place() {
+        for (name, data, code) in [
+            ("message", "{\"error\":{\"code\":\"x\"}}".to_owned(), "x"),
+            ("message", "{\"error\":\"boom\"}".to_owned(), "-"),
+            ("message", chunk("", ",\"error\":{\"type\":\"x\"}"), "x"),
+            (
+                "message",
+                chunk("{\"index\":0,\"delta\":{},\"error\":{\"code\":504}}", ""),
+                "504",
+            ),
+            ("message", delta("\"error\":{\"code\":\"x\"}"), "x"),
+            (
+                "error",
+                "{\"code\":\"rate_limited\"}".to_owned(),
+                "rate_limited",
+            ),
+            ("error", "plain words".to_owned(), "-"),
+            ("error", String::new(), "-"),
+        ] {
+            let said = read(name, &data).unwrap();
+            assert!(said.contains(&format!("error {code}")), "{data}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_member_is_a_flaw_and_a_wrong_type_is_unreadable() {
+        let whole = delta("\"content\":\"a\"");
+        for (member, flaw) in [
+            ("\"id\":\"c\",", "no id"),
+            ("\"object\":\"chat.completion.chunk\",", "no object"),
+            ("\"created\":1,", "no created"),
+            ("\"model\":\"m\",", "no model"),
+        ] {
+            let said = read("message", &whole.replace(member, "")).unwrap();
+            assert_eq!(said, ["meta false", flaw, "Content a"]);
+        }
+        for data in [
+            "null".to_owned(),
+            "[]".to_owned(),
+            "{}".to_owned(),
+            whole.replace("\"choices\":[", "\"choices\":null,\"x\":["),
+            whole.replace("\"index\":0,", ""),
+            whole.replace("\"index\":0", "\"index\":\"0\""),
+            whole.replace("\"created\":1", "\"created\":\"1\""),
+            whole.replace("\"created\":1", "\"created\":1.5"),
+            delta("\"content\":[\"a\"]"),
+            delta("\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":{}}}]"),
+            chunk("", ",\"usage\":{\"completion_tokens\":-1}"),
+        ] {
+            let read = read("message", &data);
+            assert!(
+                matches!(read, Err(Unreadable::Shape(_))),
+                "{data}: {read:?}"
+            );
+        }
+        let odd = chunk("{\"index\":0,\"message\":{\"content\":\"a\"}}", "");
+        assert_eq!(
+            read("message", &odd).unwrap(),
+            ["meta false", "a choice has a message in place of a delta"]
+        );
+    }
+
+    #[test]
+    fn json_is_strict() {
+        for data in [
+            "{",
+            "NaN",
+            "{'id':1}",
+            "[DONE",
+            "DONE",
+            "{\"a\":1} x",
+            "{\"a\":1,}",
+            "{\"a\":\"\t\"}",
+            "{\"choices\":1,\"x\":NaN}",
+        ] {
+            assert_eq!(read("message", data), Err(Unreadable::NotJson), "{data}");
+        }
+    }
+
+    #[test]
+    fn events_of_the_relays_own_are_passed_over() {
+        for (name, data) in [
+            ("ping", "{\"type\":\"ping\",\"cost\":\"0\"}"),
+            ("message", "{\"type\":\"ping\"}"),
+            ("stats", "{\"tokens\":3}"),
+        ] {
+            assert_eq!(read(name, data).unwrap(), ["unknown-event"]);
+        }
+        assert!(read("ping", "").unwrap().is_empty());
     }
 }

@@ -149,7 +149,6 @@ impl Answer {
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
-            Signal::Other => {}
         }
     }
 
