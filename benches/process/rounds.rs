@@ -1,0 +1,212 @@
+//! Which loads are measured, in which order, and by which processes.
+
+use std::collections::HashMap;
+use std::env;
+use std::io::{BufRead, BufReader, Read, Write, stderr};
+use std::process::{Child, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::Measured;
+use super::{Failure, Outcome};
+
+/// What the relay answers.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Shape {
+    /// From the request to the first token.
+    pub(crate) first_token_us: u64,
+    /// From one token to the next.
+    pub(crate) gap_us: u64,
+    /// Tokens of an answer.
+    pub(crate) tokens: u32,
+}
+
+/// How it is asked.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Load {
+    /// Most answers open at once; with [`Self::samples`] the same, all of them are.
+    pub(crate) streams: u32,
+    /// Answers in all.
+    pub(crate) samples: u64,
+    /// Starts a second, on average.
+    pub(crate) rate_per_s: f64,
+    /// The answers.
+    pub(crate) shape: Shape,
+    /// How often each client is measured.
+    pub(crate) repeats: usize,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) enum Client {
+    /// The probe over reqwest.
+    Reqwest,
+    /// The probe over its own HTTP/1.1.
+    Raw,
+    /// reqwest and nothing around it.
+    Bare,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Task {
+    /// Where the relay is.
+    pub(crate) base_url: String,
+    /// Who asks.
+    pub(crate) client: Client,
+    /// Whether spans are drawn and written.
+    pub(crate) telemetry: bool,
+    /// How it asks.
+    pub(crate) load: Load,
+}
+
+/// The measurements of one client under one load.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) load: Load,
+    pub(crate) client: Client,
+    pub(crate) telemetry: bool,
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// One measurement beside the truth.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) measured: Measured,
+    /// Measured moment of the first token minus the true one, in nanoseconds; sorted by size.
+    pub(crate) errors_ns: Vec<u64>,
+}
+
+/// Who is measured under each load, telemetry on or off; neighbours are compared.
+const CLIENTS: [(Client, bool); 5] = [
+    (Client::Bare, false),
+    (Client::Reqwest, true),
+    (Client::Reqwest, false),
+    (Client::Raw, true),
+    (Client::Raw, false),
+];
+
+fn loads(quick: bool) -> Vec<Load> {
+    let shape = |first_token_us, gap_us, tokens| Shape {
+        first_token_us,
+        gap_us,
+        tokens,
+    };
+    let load = |streams, samples, rate_per_s, shape, repeats| Load {
+        streams,
+        samples,
+        rate_per_s,
+        shape,
+        repeats,
+    };
+    if quick {
+        return vec![
+            load(1, 4, 100.0, shape(50_000, 1_000, 100), 1),
+            load(100, 100, 400.0, shape(200_000, 10_000, 20), 1),
+        ];
+    }
+    vec![
+        // One after the other.
+        load(1, 40, 100.0, shape(50_000, 1_000, 100), 1),
+        // All are open before the first one ends.
+        load(500, 500, 400.0, shape(200_000, 20_000, 100), 3),
+        load(2000, 2000, 800.0, shape(200_000, 50_000, 100), 1),
+    ]
+}
+
+/// Measures everything, each client in turn so that a busy minute hits them all.
+pub(crate) fn all(quick: bool, only: Option<u32>) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for load in loads(quick) {
+        if only.is_some_and(|streams| streams != load.streams) {
+            continue;
+        }
+        // What telemetry costs is compared under the middle load, which is repeated.
+        let clients = CLIENTS.iter().filter(|(client, telemetry)| {
+            *telemetry || *client == Client::Bare || load.repeats > 1
+        });
+        let mut here: Vec<Row> = clients
+            .map(|&(client, telemetry)| Row {
+                load,
+                client,
+                telemetry,
+                rounds: Vec::new(),
+            })
+            .collect();
+        for _ in 0..load.repeats {
+            for row in &mut here {
+                row.rounds.push(round(load, row.client, row.telemetry)?);
+                write!(stderr(), ".")?;
+            }
+        }
+        rows.append(&mut here);
+    }
+    writeln!(stderr())?;
+    Ok(rows)
+}
+
+/// A child process that does not outlive its owner.
+struct Role(Child);
+
+impl Role {
+    fn start(role: &str, about: &impl Serialize) -> Outcome<Self> {
+        let child = Command::new(env::current_exe()?)
+            .args(["--role", role, &serde_json::to_string(about)?])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        Ok(Self(child))
+    }
+
+    fn output(&mut self) -> Outcome<BufReader<std::process::ChildStdout>> {
+        let output = self.0.stdout.take().ok_or("the child has no output")?;
+        Ok(BufReader::new(output))
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        // One that has ended is only waited for.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn round(load: Load, client: Client, telemetry: bool) -> Outcome<Round> {
+    let mut relay = Role::start("relay", &load.shape)?;
+    let mut truth = relay.output()?;
+    let mut base_url = String::new();
+    truth.read_line(&mut base_url)?;
+    let task = Task {
+        base_url: base_url.trim().to_owned(),
+        client,
+        telemetry,
+        load,
+    };
+    let mut said = String::new();
+    Role::start("client", &task)?
+        .output()?
+        .read_to_string(&mut said)?;
+    let measured: Measured =
+        serde_json::from_str(&said).map_err(|_| "the measured process broke off")?;
+    drop(relay.0.stdin.take());
+    let mut written = HashMap::new();
+    for line in truth.lines() {
+        let line = line?;
+        let (id, at) = line
+            .split_once(' ')
+            .ok_or("no time in the relay's record")?;
+        written.insert(id.to_owned(), at.parse::<i64>()?);
+    }
+    let mut errors_ns = measured
+        .first_tokens
+        .iter()
+        .map(|(id, at)| written.get(id).map(|written| at.abs_diff(*written)))
+        .collect::<Option<Vec<u64>>>()
+        .ok_or_else(|| Failure::from("an answer that the relay did not write"))?;
+    errors_ns.sort_unstable();
+    Ok(Round {
+        measured,
+        errors_ns,
+    })
+}
