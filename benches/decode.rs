@@ -16,7 +16,9 @@ const CHUNK: usize = 16 << 10;
 
 /// A stream of single-token chunks as services send them, about 4 MiB.
 fn stream(extra: &str) -> Vec<u8> {
-    const WORDS: [&str; 8] = ["The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好"];
+    const WORDS: [&str; 8] = [
+        "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
+    ];
     let mut body = String::new();
     let mut token = 0;
     while body.len() < 4 << 20 {
