@@ -98,7 +98,7 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
             }
         }
     }
-    if claims_whole(asked, stop) && sealed == Some(false) && answer.has_output() {
+    if readable && claims_whole(asked, stop) && sealed == Some(false) && answer.has_output() {
         notes.find(
             Class::MaskedTruncation,
             spot,
