@@ -84,6 +84,7 @@ impl<'a> From<&'a InstrumentationScope> for Scope<'a> {
 struct SpanJson<'a> {
     trace_id: Shown<Hex16>,
     span_id: Shown<Hex8>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     trace_state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_span_id: Option<Shown<Hex8>>,
@@ -93,12 +94,15 @@ struct SpanJson<'a> {
     start_time_unix_nano: Shown<u64>,
     end_time_unix_nano: Shown<u64>,
     attributes: Each<'a, KeyValue, Pair<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
     dropped_attributes_count: u32,
     #[serde(skip_serializing_if = "Each::is_empty")]
     events: Each<'a, Event, EventJson<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
     dropped_events_count: u32,
     #[serde(skip_serializing_if = "Each::is_empty")]
     links: Each<'a, Link, LinkJson<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
     dropped_links_count: u32,
     status: StatusJson<'a>,
 }
@@ -140,6 +144,7 @@ struct EventJson<'a> {
     time_unix_nano: Shown<u64>,
     name: &'a str,
     attributes: Each<'a, KeyValue, Pair<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
     dropped_attributes_count: u32,
 }
 
@@ -159,8 +164,10 @@ impl<'a> From<&'a Event> for EventJson<'a> {
 struct LinkJson<'a> {
     trace_id: Shown<Hex16>,
     span_id: Shown<Hex8>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     trace_state: String,
     attributes: Each<'a, KeyValue, Pair<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
     dropped_attributes_count: u32,
     flags: u32,
 }
@@ -181,6 +188,7 @@ impl<'a> From<&'a Link> for LinkJson<'a> {
 
 #[derive(Serialize)]
 struct StatusJson<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     message: &'a str,
     code: u8,
 }
@@ -307,6 +315,11 @@ impl fmt::Display for Hex8 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
+}
+
+/// Whether a count says nothing: the format leaves zeros out.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 fn trace_id(context: &SpanContext) -> Shown<Hex16> {
