@@ -428,7 +428,11 @@ impl Exchange {
         self.connection.http_version = Some(head.version.to_owned());
         let kept = Kept::new(head);
         self.reading.heard.answer.refused = !kept.is_2xx();
+        let coded = kept.coded;
         self.head = Some(kept);
+        if coded {
+            self.framing(FramingFault::UnaskedCoding);
+        }
     }
 
     fn body(&mut self, bytes: &[u8]) {

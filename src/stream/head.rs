@@ -45,6 +45,8 @@ pub(super) enum Kind {
 pub(super) struct Kept {
     pub(super) status: u16,
     pub(super) kind: Kind,
+    /// The body is in a content coding; none was asked for.
+    pub(super) coded: bool,
     pub(super) headers: Vec<(String, String)>,
     pub(super) retry_after: Option<Duration>,
 }
@@ -70,6 +72,10 @@ impl Kept {
         Self {
             status: head.status,
             kind: kind(value("content-type").as_deref()),
+            coded: value("content-encoding").is_some_and(|coding| {
+                let coding = coding.trim();
+                !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
+            }),
             headers,
             retry_after: value("retry-after").and_then(|value| {
                 let seconds = value.trim().parse::<u32>().ok()?;

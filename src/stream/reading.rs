@@ -62,6 +62,9 @@ impl Reading {
                 heard.flush_broken();
                 heard.answer.moments.end_mark = Some(at);
                 heard.notes.warn(Warning::UnfinishedLastEvent);
+            } else if heard.answer.refused {
+                let line = String::from_utf8_lossy(rest.line);
+                heard.outside.line(spot, rest.data.unwrap_or(&line));
             } else if is_field(rest.line) || rest.line.is_empty() {
                 heard.notes.warn(Warning::UnfinishedLastEvent);
             } else {
@@ -114,6 +117,10 @@ impl Heard {
     }
 
     fn item(&mut self, at: Duration, item: Item<'_>) {
+        if self.answer.refused {
+            self.refusal(at, item);
+            return;
+        }
         match item {
             Item::Event(event) => self.event(at, event),
             Item::Comment { .. } => {
@@ -146,6 +153,30 @@ impl Heard {
         }
     }
 
+    /// Takes an item of an error's body, which is read for what the error is about and no more.
+    fn refusal(&mut self, at: Duration, item: Item<'_>) {
+        match item {
+            Item::Event(event) => {
+                let spot = self.spot(at, Some(event.offset));
+                let frame = Frame {
+                    name: event.name,
+                    data: event.data,
+                };
+                if self.read(spot, frame).is_err() {
+                    self.outside.line(spot, event.data);
+                }
+            }
+            Item::Unknown { offset, line } => {
+                let spot = self.spot(at, Some(offset));
+                self.outside.line(spot, line);
+            }
+            Item::Comment { .. }
+            | Item::Retry { .. }
+            | Item::InvalidUtf8 { .. }
+            | Item::TooLarge { .. } => {}
+        }
+    }
+
     fn event(&mut self, at: Duration, event: sse::Event<'_>) {
         let spot = Spot {
             event: Some(self.counts.events),
@@ -156,13 +187,6 @@ impl Heard {
             name: event.name,
             data: event.data,
         };
-        if self.answer.refused {
-            // The body of an error is read for its code only.
-            if self.read(spot, frame).is_err() {
-                self.outside.line(spot, frame.data);
-            }
-            return;
-        }
         if self.answer.moments.end_mark.is_some() {
             self.after_end(spot, frame);
             return;

@@ -545,6 +545,28 @@ fn a_coding_that_was_not_asked_for_is_all_that_is_said_of_its_body() {
 }
 
 #[test]
+fn a_coding_is_seen_in_the_head_by_every_transport() {
+    for (status, class) in [(200, Class::ProtocolViolation), (500, Class::HttpError)] {
+        let mut exchange = new();
+        let head = Head {
+            status,
+            version: "1.1",
+            headers: vec![
+                ("content-type", b"text/event-stream"),
+                ("content-encoding", b"gzip"),
+            ],
+        };
+        exchange.handle(ms(100), Input::Head(head));
+        exchange.handle(ms(200), Input::Body(b"\x1f\x8b\xff\n\n\xfe\n"));
+        exchange.handle(ms(210), Input::BodyEnd);
+        let seen = exchange.finish();
+        assert_eq!(seen.class(), Some(class));
+        assert!(!seen.has(Class::InvalidUtf8) && seen.has(Class::ProtocolViolation));
+        assert!(seen.warnings.is_empty());
+    }
+}
+
+#[test]
 fn a_missing_seal_convicts_only_a_claim_to_be_whole() {
     let sealed = || Asked {
         seal: Some("END-0a1b2c3d".to_owned()),
