@@ -65,7 +65,11 @@ slos:
 pub(crate) fn run(task: &Task) -> Outcome<Measured> {
     tls::install_crypto();
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("bench-client")
+        .thread_name(match task.client {
+            Client::Bare => "bench-bare",
+            Client::Reqwest => "bench-reqwest",
+            Client::Raw => "bench-raw",
+        })
         .enable_all()
         .build()?;
     let mut plan = plan(task)?;
