@@ -8,6 +8,7 @@ pub mod judge;
 pub mod plan;
 mod probe;
 mod progress;
+mod results;
 mod run;
 pub mod simulate;
 
@@ -108,7 +109,7 @@ pub fn main() -> ExitCode {
             });
         }
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(results::Results::new(io::stdout().lock()));
     let exit = match cli.command {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
@@ -121,8 +122,6 @@ pub fn main() -> ExitCode {
     let exit = exit.and_then(|exit| out.flush().map(|()| exit));
     match exit {
         Ok(exit) => exit.into(),
-        // Whoever reads stdout has gone (`relayproof … | head`): not our failure, nothing to say.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Pass.into(),
         Err(error) => {
             complain(&format!("error: cannot write the results: {error}"));
             Exit::NotMeasured.into()
@@ -142,12 +141,9 @@ pub(crate) fn colour() -> bool {
 }
 
 /// A line on stderr.
-#[expect(
-    clippy::print_stderr,
-    reason = "errors of the command belong on stderr"
-)]
 pub(crate) fn complain(line: &str) {
-    eprintln!("{line}");
+    // Nobody may be left to read it (`relayproof … 2>&1 | head`), and that changes no result.
+    writeln!(io::stderr(), "{line}").ok();
 }
 
 /// An error with its causes, on one line.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,6 +32,9 @@ pub enum StartError {
     /// The measuring runtime.
     #[error("cannot start the measuring threads")]
     Runtime(#[source] io::Error),
+    /// Ctrl-C, without which a run could not be ended with its evidence whole.
+    #[error("cannot listen for Ctrl-C")]
+    Interrupts(#[source] io::Error),
 }
 
 /// Hears of each sample as it comes, with the cell's header; for progress on a terminal.
@@ -43,7 +46,23 @@ pub struct Session {
     board: Board,
     folder: RunFolder,
     cancel: Cancel,
-    runtime: tokio::runtime::Runtime,
+    runtime: Measuring,
+}
+
+/// The measuring threads.
+struct Measuring {
+    handle: tokio::runtime::Handle,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        // A name that is still being resolved for a call long given up would hold the end up for
+        // as long as the system's resolver tries.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// What the cells tell while they run.
@@ -86,7 +105,13 @@ impl Session {
             .try_init()
             .ok();
         let (switch, cancel) = cancel_pair();
-        runtime.spawn(heed_ctrl_c(switch, folder.path().display().to_string()));
+        // From here on, not from whenever the task first runs, Ctrl-C is ours.
+        let interrupts = {
+            let _inside = runtime.enter();
+            interrupts().map_err(StartError::Interrupts)?
+        };
+        let shown = folder.path().display().to_string();
+        runtime.spawn(heed_ctrl_c(interrupts, switch, shown));
         Ok(Self {
             board: Board {
                 telemetry: Mutex::new(Some(telemetry)),
@@ -98,7 +123,10 @@ impl Session {
             },
             folder,
             cancel,
-            runtime,
+            runtime: Measuring {
+                handle: runtime.handle().clone(),
+                runtime: Some(runtime),
+            },
         })
     }
 
@@ -122,7 +150,7 @@ impl Session {
         self.board.announce(&planned.plan);
         let runner = Runner {
             folder: &self.folder,
-            runtime: self.runtime.handle(),
+            runtime: &self.runtime.handle,
             cancel: self.cancel.clone(),
             watch: &self.board,
         };
@@ -232,18 +260,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[cfg(unix)]
+type Interrupts = tokio::signal::unix::Signal;
+
+#[cfg(unix)]
+fn interrupts() -> io::Result<Interrupts> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+}
+
+#[cfg(windows)]
+type Interrupts = tokio::signal::windows::CtrlC;
+
+#[cfg(windows)]
+fn interrupts() -> io::Result<Interrupts> {
+    tokio::signal::windows::ctrl_c()
+}
+
 #[expect(
-    clippy::print_stderr,
     clippy::exit,
     reason = "the user pressed Ctrl-C and waits for an answer; a second time means now"
 )]
-async fn heed_ctrl_c(switch: CancelSwitch, folder: String) {
-    if tokio::signal::ctrl_c().await.is_err() {
+async fn heed_ctrl_c(mut interrupts: Interrupts, switch: CancelSwitch, folder: String) {
+    if interrupts.recv().await.is_none() {
         return;
     }
-    eprintln!("\ninterrupted: sampling ends, the evidence so far is kept in {folder}");
     switch.cancel();
-    if tokio::signal::ctrl_c().await.is_ok() {
+    // Whoever read stderr may have got the same signal and be gone.
+    writeln!(
+        io::stderr(),
+        "\ninterrupted: sampling ends, the evidence so far is kept in {folder}"
+    )
+    .ok();
+    if interrupts.recv().await.is_some() {
         std::process::exit(130);
     }
 }

@@ -1,11 +1,11 @@
 //! `relayproof check FILE…`: whether spec files are right, and every mistake if not.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::{Exit, colour};
 use crate::plan;
+use crate::run;
 use crate::spec::{self, SpecErrors};
 
 /// Checks all files, says `ok` for each right one and every mistake of the others.
@@ -70,8 +70,7 @@ fn plural(count: usize, what: &str) -> String {
 
 /// The text of a spec file, or why there is none.
 pub(super) fn text(file: &Path) -> Result<String, String> {
-    fs::read_to_string(file)
-        .map_err(|error| format!("error: cannot read {}: {error}", file.display()))
+    run::read(file).map_err(|error| error.render(colour()).trim_end().to_owned())
 }
 
 /// Reads a spec with the process's environment.

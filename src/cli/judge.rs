@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Exit, Format, colour, complain, with_causes};
+use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::evidence::{self, Evidence};
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
@@ -26,7 +26,7 @@ pub fn judge(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Resu
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));
     }
-    let exit = print(&judged, format, colour(), out)?;
+    let exit = print(&judged, &[], format, colour(), out)?;
     Ok(if mistakes.is_empty() {
         exit
     } else {
@@ -50,6 +50,15 @@ impl Judged {
             summary: Summary::of(&outcome.evidence),
         }
     }
+}
+
+/// A cell without a verdict.
+#[derive(serde::Serialize)]
+pub(super) struct Unmeasured {
+    pub(super) cell: String,
+    /// Whether that is meant to be so: the spec says it, or a key is not set.
+    pub(super) ignored: bool,
+    pub(super) reason: String,
 }
 
 fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
@@ -104,29 +113,29 @@ fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Writes the JSON document of some cells.
-fn document<'a>(
-    cells: impl Iterator<Item = (&'a Evidence, &'a Summary)> + Clone,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let all = overall(cells.clone().map(|(_, summary)| summary));
-    serde_json::to_writer_pretty(&mut *out, &json::render(cells, all))?;
-    writeln!(out)
-}
-
-/// Prints judged cells and gives the exit code they come to.
+/// Prints judged cells and gives the exit code they come to, together with those that could not be
+/// measured.
 ///
 /// # Errors
 /// When they cannot be printed.
 pub(super) fn print(
     judged: &[Judged],
+    unmeasured: &[Unmeasured],
     format: Format,
     colour: bool,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
+    let all = if unmeasured.iter().any(|one| !one.ignored) {
+        Overall::Nothing
+    } else {
+        overall(judged.iter().map(|one| &one.summary))
+    };
     match format {
         Format::Json => {
-            document(judged.iter().map(|one| (&one.evidence, &one.summary)), out)?;
+            let cells = judged.iter().map(|one| (&one.evidence, &one.summary));
+            let mut document = json::render(cells, all);
+            document["unmeasured"] = serde_json::to_value(unmeasured)?;
+            results::json(&document, out)?;
         }
         Format::Text => {
             for one in judged {
@@ -142,7 +151,7 @@ pub(super) fn print(
             }
         }
     }
-    Ok(match overall(judged.iter().map(|one| &one.summary)) {
+    Ok(match all {
         Overall::Pass => Exit::Pass,
         Overall::Violated => Exit::Violated,
         Overall::Inconclusive => Exit::Inconclusive,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cli::{Exit, check, colour};
+use crate::cli::{Exit, check, colour, complain};
 use crate::plan::budget::{self, Outlook};
 use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
 use crate::spec::objective::{Objective, Severity};
@@ -12,7 +12,7 @@ use crate::spec::objective::{Objective, Severity};
 /// First starts that are shown.
 const STARTS: usize = 6;
 
-/// Prints the plan of a spec, or its mistakes.
+/// Prints the plan of a spec; its mistakes are no plan and go to stderr.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub fn plan(file: &Path, profile: Option<&str>, out: &mut dyn Write) -> io::Resu
     let text = match check::text(file) {
         Ok(text) => text,
         Err(mistake) => {
-            writeln!(out, "{mistake}")?;
+            complain(&mistake);
             return Ok(Exit::Usage);
         }
     };
@@ -32,7 +32,7 @@ pub fn plan(file: &Path, profile: Option<&str>, out: &mut dyn Write) -> io::Resu
             Ok(Exit::Pass)
         }
         Err(errors) => {
-            write!(out, "{}", errors.render(colour()))?;
+            complain(errors.render(colour()).trim_end());
             Ok(Exit::Usage)
         }
     }

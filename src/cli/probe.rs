@@ -12,8 +12,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use secrecy::SecretString;
 use serde_json::Map;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{Exit, Format, colour, complain, with_causes};
+use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::attribution::blame;
 use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
@@ -25,6 +27,7 @@ use crate::plan::{
 use crate::probe::call::{Call, call_once};
 use crate::probe::cancel::cancel_pair;
 use crate::probe::endpoint::{self, Endpoint};
+use crate::probe::hooks::ConnectEvents;
 use crate::probe::key;
 use crate::probe::transport::{Dial, Transport};
 use crate::run::fresh_run_id;
@@ -130,6 +133,11 @@ struct Ready {
 
 fn prepare(args: &Args) -> Result<Ready, String> {
     crate::probe::tls::install_crypto();
+    // Without it the way through a proxy is not told apart from the connect; a process has one.
+    tracing_subscriber::registry()
+        .with(ConnectEvents::layer())
+        .try_init()
+        .ok();
     let env = |name: &str| env::var(name).ok();
     let timeouts = timeouts(args.timeout.as_deref())?;
     let proxy = match args.proxy.as_deref() {
@@ -143,6 +151,7 @@ fn prepare(args: &Args) -> Result<Ready, String> {
         .map_err(|error| with_causes(&error))?;
     let proxy = endpoint::proxy(&cell.relay.proxy, endpoint.url(), &env)
         .map_err(|error| with_causes(&error))?;
+    let endpoint = endpoint.through(proxy.as_ref());
     let mut extra_ca_pem = Vec::new();
     if let Some(path) = &args.ca_file {
         let pem = fs::read(path)
@@ -200,6 +209,9 @@ fn call(args: &Args, ready: Ready, out: &mut dyn Write) -> io::Result<Exit> {
         });
         call_once(&ready.transport, ready.call, cancel).await
     });
+    // A name that is still being resolved would hold the answer up for as long as the system's
+    // resolver tries, whatever the time limit.
+    runtime.shutdown_background();
     let Some(seen) = sample.attempts.first().map(|attempt| &attempt.observation) else {
         complain("error: nothing was sent");
         return Ok(Exit::NotMeasured);
@@ -211,11 +223,8 @@ fn call(args: &Args, ready: Ready, out: &mut dyn Write) -> io::Result<Exit> {
     let blame = blame(seen);
     match args.format {
         Format::Json => {
-            serde_json::to_writer_pretty(
-                &mut *out,
-                &render::as_json(&sample, seen, &blame, args.content),
-            )?;
-            writeln!(out)?;
+            let document = render::as_json(&sample, seen, &blame, args.content);
+            results::json(&document, out)?;
         }
         Format::Text => {
             let text = render::as_text(&ready.url, &sample, seen, &blame, args.content, colour());

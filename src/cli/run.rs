@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::judge::{self, Judged};
+use super::judge::{self, Judged, Unmeasured};
 use super::{Exit, Format, colour, complain, progress, with_causes};
 use crate::run::{CellError, CellOutcome, Planned, fresh_run_id};
 use crate::session::Session;
@@ -67,25 +67,36 @@ pub(super) fn sample(
     if let Some(bar) = bar {
         bar.clear();
     }
-    let (mut judged, mut failed_to_measure) = (Vec::new(), false);
-    for (name, result) in settled {
+    let (mut judged, mut unmeasured) = (Vec::new(), Vec::new());
+    for (cell, result) in settled {
         match result {
             Ok(outcome) => judged.push(Judged::new(&outcome)),
-            Err(Skipped::Ignored(why)) => complain(&format!("ignored: {name}: {why}")),
-            Err(Skipped::Failed(error)) => {
-                complain(&format!("error: {name}: {}", with_causes(&*error)));
-                failed_to_measure = true;
+            Err(skipped) => {
+                let (ignored, reason) = match skipped {
+                    Skipped::Ignored(why) => (true, why),
+                    Skipped::Failed(error) => (false, with_causes(&*error)),
+                };
+                let word = if ignored { "ignored" } else { "error" };
+                complain(&format!("{word}: {cell}: {reason}"));
+                unmeasured.push(Unmeasured {
+                    cell,
+                    ignored,
+                    reason,
+                });
             }
         }
     }
     if judged.is_empty() {
         complain("error: nothing was measured");
     }
-    let exit = judge::print(&judged, format, colour(), out)?;
-    let exported = session.close(TELEMETRY_BUDGET, exit != Exit::Pass);
+    let printed = judge::print(&judged, &unmeasured, format, colour(), out);
+    // Spans are due whether or not anyone could be told the verdicts.
+    let failed = !matches!(printed, Ok(Exit::Pass));
+    let exported = session.close(TELEMETRY_BUDGET, failed);
     for warning in &exported.warnings {
         complain(&format!("warning: {warning}"));
     }
+    let exit = printed?;
     if format == Format::Text {
         writeln!(
             out,
@@ -93,11 +104,7 @@ pub(super) fn sample(
             session.folder().path().display()
         )?;
     }
-    Ok(if failed_to_measure {
-        Exit::NotMeasured
-    } else {
-        exit
-    })
+    Ok(exit)
 }
 
 enum Skipped {

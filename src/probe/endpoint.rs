@@ -87,6 +87,15 @@ impl Endpoint {
         })
     }
 
+    /// The same by way of a proxy, which may give back its credentials as a relay may the key.
+    #[must_use]
+    pub fn through(mut self, proxy: Option<&Url>) -> Self {
+        if let Some(proxy) = proxy {
+            self.scrub = Arc::new(self.scrub.with_proxy(proxy));
+        }
+        self
+    }
+
     /// Full URL of a request.
     pub fn url(&self) -> &Url {
         &self.url

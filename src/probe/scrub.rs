@@ -6,6 +6,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
 use crate::observation::Observation;
 
@@ -30,6 +31,21 @@ impl Scrub {
     pub fn of(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let long = |secret: &SecretString| secret.expose_secret().len() >= SHORTEST;
         Self(secrets.into_iter().filter(long).collect())
+    }
+
+    /// Takes out the proxy's password as well: as the URL has it, as it is, and as it is sent.
+    pub(super) fn with_proxy(&self, proxy: &Url) -> Self {
+        let password = proxy.password().unwrap_or_default();
+        let plain = decoded(password);
+        let sent = [decoded(proxy.username()), plain.clone()].join(&b':');
+        let forms = [
+            password.to_owned(),
+            String::from_utf8_lossy(&plain).into_owned(),
+            base64(&sent),
+        ];
+        let forms = forms.into_iter().map(SecretString::from);
+        let known = self.0.iter().cloned();
+        Self::of(known.chain(forms.filter(|_| !password.is_empty())))
     }
 
     /// Takes the secrets out of everything that came from the relay.
@@ -68,6 +84,38 @@ impl Scrub {
     }
 }
 
+/// Bytes behind the percent signs of a URL's part.
+fn decoded(part: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let code = match (first, behind) {
+            (b'%', [high, low, ..]) => std::str::from_utf8(&[*high, *low])
+                .ok()
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok()),
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(first));
+        rest = if code.is_some() { &behind[2..] } else { behind };
+    }
+    bytes
+}
+
+/// Base64 without its padding, so that it is found whether or not that is there.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len() * 4 / 3 + 1);
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| group.get(at).copied().map_or(0, u32::from);
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..=group.len() {
+            let index = bits >> (18 - 6 * digit) & 63;
+            text.push(char::from(DIGITS[index as usize]));
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +145,44 @@ mod tests {
         let mut text = format!("id {}", &KEY[..KEY.len() - 1]);
         scrub().clean_text(&mut text);
         assert_eq!(text, "id [redacted]");
+    }
+
+    #[test]
+    fn a_proxys_password_is_taken_out_in_each_of_its_forms() {
+        let proxy = Url::parse("http://user:pass%2Fword@proxy.example:3128").unwrap();
+        let scrub = scrub().with_proxy(&proxy);
+        for form in ["pass%2Fword", "pass/word", "dXNlcjpwYXNzL3dvcmQ=", KEY] {
+            let mut text = format!("<{form}>");
+            scrub.clean_text(&mut text);
+            assert!(text.starts_with("<[redacted]"), "{text}");
+        }
+        let open = Url::parse("http://user@proxy.example:3128").unwrap();
+        assert_eq!(
+            format!("{:?}", Scrub::default().with_proxy(&open)),
+            "Scrub(0)"
+        );
+    }
+
+    #[test]
+    fn base64_and_percent_signs_are_read_as_everyone_does() {
+        for (plain, coded) in [
+            ("", ""),
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg"),
+            ("\u{fb}\u{ff}", "w7vDvw"),
+        ] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        for (part, bytes) in [
+            ("a%20b", "a b"),
+            ("%", "%"),
+            ("%4", "%4"),
+            ("%zz%41", "%zzA"),
+        ] {
+            assert_eq!(decoded(part), bytes.as_bytes(), "{part}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl LoadError {
 /// # Errors
 /// When it cannot be read or is wrong.
 pub fn load(path: &Path, profile: Option<&str>) -> Result<Planned, LoadError> {
-    let text = read(path).map_err(|error| LoadError::Read(path.to_owned(), error))?;
+    let text = read(path)?;
     plan_text(
         &shown(path),
         &text,
@@ -90,10 +90,16 @@ pub fn unknown_profile(wanted: Option<&str>, plans: &[Planned]) -> Option<String
     })
 }
 
-fn read(path: &Path) -> io::Result<String> {
+/// The text of a spec file, as far as it can be one.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(path: &Path) -> Result<String, LoadError> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_SPEC).read_to_string(&mut text)?;
-    Ok(text)
+    File::open(path)
+        .and_then(|file| file.take(MAX_SPEC).read_to_string(&mut text))
+        .map(|_| text)
+        .map_err(|error| LoadError::Read(path.to_owned(), error))
 }
 
 /// The path as a person would type it: relative to the working folder where it lies below it.

@@ -54,7 +54,9 @@ pub(super) async fn settle(
 ) -> Result<CellOutcome, CellError> {
     let earlier = path.exists().then(|| Writer::reopen(&path)).transpose()?;
     if let Some((_, evidence)) = &earlier
-        && evidence.close.is_some()
+        && let Some(close) = &evidence.close
+        // What Ctrl-C has ended goes on when its run is asked for again.
+        && (close.reason != CloseReason::Interrupted || runner.cancel.is_cancelled())
     {
         return Ok(CellOutcome {
             verdicts: verdict::judge(evidence),
@@ -68,8 +70,13 @@ pub(super) async fn settle(
     }
     let target = Target::open(cell, &planned.base, planned.plan.sampling.seed).await?;
     let (writer, evidence) = match earlier {
-        // Whoever held the lock before us died: its samples stand, and we go on behind them.
-        Some(earlier) => earlier,
+        // Whoever held the lock before us died or was interrupted: its samples stand, and we go on
+        // behind them.
+        Some((writer, evidence)) => {
+            let torn = false;
+            // The writer has cut the torn end off.
+            (writer, Evidence { torn, ..evidence })
+        }
         None => {
             let header = header(runner, planned, cell, &target);
             (Writer::create(&path, &header)?, Evidence::new(header))
@@ -150,6 +157,15 @@ impl<'a> Recorder<'a> {
     }
 
     fn take(&mut self, sample: Sample) -> ControlFlow<()> {
+        // Calls that were open when the record failed still end; what is lost stays in one piece.
+        if self.failure.is_some() {
+            return ControlFlow::Break(());
+        }
+        // A run that goes on warms up again; the slots of its warm-ups are on record already.
+        let recorded = |earlier: &Sample| earlier.warmup && earlier.id == sample.id;
+        if sample.warmup && self.evidence.samples.iter().any(recorded) {
+            return ControlFlow::Continue(());
+        }
         if let Err(error) = self.writer.sample(&sample) {
             self.failure = Some(error);
             return ControlFlow::Break(());
@@ -183,7 +199,7 @@ impl<'a> Recorder<'a> {
             at_unix_ns: Clock::start().unix_ns(),
             abandoned: driven.abandoned,
             self_check: driven.self_check,
-            error: None,
+            error: driven.error,
         };
         self.writer.close(&close)?;
         self.evidence.push(Line::Close(close));

@@ -111,6 +111,7 @@ impl Target {
         let endpoint =
             Endpoint::new(base_url, relay, &cell.model, key.as_ref()).map_err(addressed)?;
         let proxy = endpoint::proxy(&relay.proxy, endpoint.url(), &env).map_err(addressed)?;
+        let endpoint = endpoint.through(proxy.as_ref());
         let mut extra_ca_pem = Vec::new();
         if let Some(file) = &relay.ca_file {
             let path = base.join(file);

@@ -5,12 +5,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::super::results::printable;
 use crate::attribution::Blame;
 use crate::evidence::Sample;
 use crate::observation::{Finding, Observation, Phase, Stretch, Timeline};
 
 /// Width of a waterfall's bars.
 const BAR: usize = 34;
+
+/// Width of what is printed, the answer itself apart.
+const COLUMNS: usize = 80;
+
+/// Width of the words that lines begin with.
+const LABEL: usize = 10;
 
 /// The call as one JSON document, schema 1.
 pub(super) fn as_json(sample: &Sample, seen: &Observation, blame: &Blame, content: bool) -> Value {
@@ -100,22 +107,21 @@ pub(super) fn as_text(
         (true, "ok") => format!("\x1b[32m{outcome}\x1b[0m"),
         (true, _) => format!("\x1b[31m{outcome}\x1b[0m"),
     };
-    push(&mut text, &format!("outcome   {shown}"));
+    push(&mut text, &format!("{:<LABEL$}{shown}", "outcome"));
     for finding in &seen.findings {
-        push(&mut text, &format!("found     {}", found(finding)));
+        push(&mut text, &labelled("found", &found(finding)));
     }
     for warning in &seen.warnings {
-        push(&mut text, &format!("odd       {warning}"));
+        push(&mut text, &labelled("odd", warning.as_str()));
     }
     if outcome != "ok" {
-        let place = format!(
-            "look at   {}, phase {}: {}",
-            blame.party, blame.phase, blame.rule
-        );
-        push(&mut text, &place);
+        let place = format!("{}, phase {}: {}", blame.party, blame.phase, blame.rule);
+        push(&mut text, &labelled("look at", &place));
     }
-    push(&mut text, &format!("answer    {}", answer(seen)));
-    push(&mut text, &format!("trace id  {}", sample.trace_id));
+    if seen.status.is_some() {
+        push(&mut text, &labelled("answer", &answer(seen)));
+    }
+    push(&mut text, &labelled("trace id", &sample.trace_id));
     if content {
         text.push('\n');
         push(
@@ -126,16 +132,43 @@ pub(super) fn as_text(
     text
 }
 
+/// A labelled line, broken between words where it gets too long; a word that is too long by itself
+/// is cut.
+fn labelled(label: &str, words: &str) -> String {
+    let room = COLUMNS - LABEL;
+    let mut text = format!("{label:<LABEL$}");
+    let mut taken = 0;
+    for word in printable(words).split_whitespace() {
+        let word: String = match word.char_indices().nth(room) {
+            None => word.to_owned(),
+            Some(_) => word.chars().take(room - 1).chain(['…']).collect(),
+        };
+        let width = word.chars().count();
+        if taken > 0 && taken + 1 + width > room {
+            text.push('\n');
+            text.push_str(&" ".repeat(LABEL));
+            taken = 0;
+        }
+        if taken > 0 {
+            text.push(' ');
+            taken += 1;
+        }
+        text.push_str(&word);
+        taken += width;
+    }
+    text
+}
+
 fn push(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
 
 fn headline(url: &str, seen: &Observation) -> String {
-    let mut line = format!("POST {url}");
+    let mut line = String::new();
     match seen.status {
-        Some(status) => write!(line, "  {status}").ok(),
-        None => write!(line, "  no answer").ok(),
+        Some(status) => write!(line, "{status}").ok(),
+        None => write!(line, "no answer").ok(),
     };
     if let Some(version) = &seen.connection.http_version {
         write!(line, "  HTTP/{version}").ok();
@@ -143,7 +176,13 @@ fn headline(url: &str, seen: &Observation) -> String {
     if let Some(version) = &seen.connection.tls_version {
         write!(line, ", TLS {version}").ok();
     }
-    line
+    // An address is never broken: someone may want to copy it.
+    let whole = format!("POST {url}  {line}");
+    if whole.chars().count() <= COLUMNS {
+        whole
+    } else {
+        format!("POST {url}\n     {line}")
+    }
 }
 
 /// Name, start and end of each phase that happened; an open end lasts until the attempt was over.
@@ -241,14 +280,17 @@ fn found(finding: &Finding) -> String {
 
 fn answer(seen: &Observation) -> String {
     let mut line = format!(
-        "{} characters in {} packets, {} events, {} bytes",
-        seen.packets.chars, seen.packets.count, seen.counts.events, seen.counts.body_bytes
+        "{} in {}, {}, {}",
+        plural(seen.packets.chars, "character"),
+        plural(seen.packets.count, "packet"),
+        plural(seen.counts.events, "event"),
+        plural(seen.counts.body_bytes, "byte"),
     );
     if let Some(reason) = &seen.finish_reason {
         write!(line, ", finish reason {reason}").ok();
     }
     if let Some(output) = seen.usage.and_then(|usage| usage.output) {
-        write!(line, ", {output} tokens reported").ok();
+        write!(line, ", {} reported", plural(output, "token")).ok();
     }
     if let Some(model) = &seen.model {
         write!(line, ", model {model}").ok();
@@ -256,15 +298,8 @@ fn answer(seen: &Observation) -> String {
     line
 }
 
-/// A relay's text must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
-                '\u{FFFD}'
-            } else {
-                c
-            }
-        })
-        .collect()
+/// `1 event`, `2 events`.
+fn plural(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
 }

@@ -1,0 +1,24 @@
+//! The command `relayproof` from outside: the real binary, real sockets, real files.
+//!
+//! Nothing here sleeps to let something happen; upper bounds are many seconds, for busy machines.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
+
+#[path = "cli/collector.rs"]
+mod collector;
+#[path = "cli/documents.rs"]
+mod documents;
+#[path = "cli/ends.rs"]
+mod ends;
+#[path = "cli/exits.rs"]
+mod exits;
+#[path = "cli/place.rs"]
+mod place;
+#[path = "cli/probe.rs"]
+mod probe;
+#[path = "cli/secrets.rs"]
+mod secrets;
+#[path = "cli/server.rs"]
+mod server;
+#[path = "cli/waterfall.rs"]
+mod waterfall;
