@@ -14,8 +14,11 @@ use relayproof::stream::{Asked, Exchange, Head, Input, Timeouts};
 
 const CHUNK: usize = 16 << 10;
 
-/// A stream of single-token chunks as services send them, about 4 MiB.
-fn stream(extra: &str) -> Vec<u8> {
+/// A stream of single-token chunks, about 4 MiB.
+///
+/// `service`: with the members that OpenAI adds, among them one of random text, so that no chunk
+/// is like another in anything but its content.
+fn stream(service: bool) -> Vec<u8> {
     const WORDS: [&str; 8] = [
         "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
     ];
@@ -24,6 +27,15 @@ fn stream(extra: &str) -> Vec<u8> {
     while body.len() < 4 << 20 {
         let word = WORDS[token % WORDS.len()];
         token += 1;
+        let extra = if service {
+            format!(
+                "\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0f2a7c1b9d\",\"usage\":null,\
+                 \"obfuscation\":\"{:08x}\",",
+                token.wrapping_mul(0x9E37_79B9) as u32
+            )
+        } else {
+            String::new()
+        };
         body += &format!(
             "data: {{\"id\":\"chatcmpl-9xK2\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
              \"model\":\"test-model-2024-08-06\",{extra}\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
@@ -32,9 +44,6 @@ fn stream(extra: &str) -> Vec<u8> {
     }
     body.into_bytes()
 }
-
-const SERVICE_EXTRA: &str = "\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0f2a7c1b9d\",\
-    \"usage\":null,\"obfuscation\":\"k3Jd8sLq\",";
 
 fn exchange() -> Exchange {
     let asked = Asked {
@@ -59,8 +68,8 @@ fn exchange() -> Exchange {
 }
 
 fn decode(criterion: &mut Criterion) {
-    let plain = stream("");
-    let service = stream(SERVICE_EXTRA);
+    let plain = stream(false);
+    let service = stream(true);
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Bytes(plain.len() as u64));
 

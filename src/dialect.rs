@@ -41,7 +41,7 @@ impl Protocol {
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
         match self {
-            Self::OpenaiChat => Reader::OpenaiChat,
+            Self::OpenaiChat => Reader(State::OpenaiChat(openai_chat::Twin::default())),
         }
     }
 }
@@ -198,9 +198,13 @@ pub enum Unreadable {
 
 /// Reads the frames of one stream, or the body of one answer that was not streamed.
 #[derive(Debug)]
-pub enum Reader {
-    /// OpenAI chat completions have no life cycle to remember.
-    OpenaiChat,
+pub struct Reader(State);
+
+/// What a protocol has to remember from frame to frame.
+#[derive(Debug)]
+enum State {
+    /// No life cycle; the frame that later ones resemble.
+    OpenaiChat(openai_chat::Twin),
 }
 
 impl Reader {
@@ -210,8 +214,8 @@ impl Reader {
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
-        match self {
-            Self::OpenaiChat => openai_chat::frame(frame, sink),
+        match &mut self.0 {
+            State::OpenaiChat(twin) => openai_chat::frame(twin, frame, sink),
         }
     }
 
@@ -221,15 +225,15 @@ impl Reader {
         body: &str,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
-        match self {
-            Self::OpenaiChat => openai_chat::answer(body, sink),
+        match &self.0 {
+            State::OpenaiChat(_) => openai_chat::answer(body, sink),
         }
     }
 
     /// Whether data that never got its blank line is nevertheless the whole end mark.
     pub fn is_end_mark(&self, data: &str) -> bool {
-        match self {
-            Self::OpenaiChat => openai_chat::is_end_mark(data),
+        match &self.0 {
+            State::OpenaiChat(_) => openai_chat::is_end_mark(data),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
+mod twin;
 mod wire;
 
 use serde_json::{Map, Value, json};
@@ -11,6 +12,8 @@ use super::member::{Loose, Text};
 use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
+pub(super) use twin::Twin;
+use twin::Watch;
 use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
@@ -46,7 +49,28 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
 }
 
 /// Reads one event.
-pub(super) fn frame(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unreadable> {
+pub(super) fn frame(
+    twin: &mut Twin,
+    frame: Frame<'_>,
+    sink: &mut dyn FnMut(Signal<'_>),
+) -> Result<(), Unreadable> {
+    if frame.name != "message" || !twin.is_learning(frame.data) {
+        return read(frame, sink);
+    }
+    if twin.read(frame.data, sink) {
+        return Ok(());
+    }
+    let mut watch = Watch::default();
+    read(frame, &mut |signal| {
+        watch.signal(&signal, frame.data);
+        sink(signal);
+    })?;
+    twin.learn(frame.data, watch);
+    Ok(())
+}
+
+/// Reads one event by parsing it.
+fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unreadable> {
     if is_end_mark(frame.data) {
         sink(Signal::Terminator);
         return Ok(());
@@ -358,11 +382,27 @@ mod tests {
     use super::*;
 
     /// What one event says, in short.
-    fn read(name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+    fn said(name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+        said_after(&mut Twin::default(), name, data)
+    }
+
+    fn said_after(twin: &mut Twin, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
         let mut said = Vec::new();
-        frame(Frame { name, data }, &mut |signal| {
+        frame(twin, Frame { name, data }, &mut |signal| {
             said.push(match signal {
-                Signal::Meta { role, .. } => format!("meta {role}"),
+                Signal::Meta {
+                    role,
+                    id,
+                    model,
+                    fingerprint,
+                } => {
+                    let names = [id, model, fingerprint].map(Option::unwrap_or_default);
+                    if names == ["c", "m", ""] {
+                        format!("meta {role}")
+                    } else {
+                        format!("meta {role} {names:?}")
+                    }
+                }
                 Signal::Delta { kind, text, .. } => format!("{kind:?} {text}"),
                 Signal::ToolCall {
                     index,
@@ -427,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn every_legal_form_of_a_chunk_is_read() {
+    fn every_legal_form_of_a_chunk_is_said() {
         for (data, expected) in [
             (
                 delta("\"role\":\"assistant\",\"content\":\"\""),
@@ -484,8 +524,8 @@ mod tests {
             (" [DONE] ".to_owned(), vec!["end"]),
             (String::new(), vec!["empty-event"]),
         ] {
-            let said = read("message", &data).unwrap();
-            assert_eq!(said, expected, "{data}");
+            let heard = said("message", &data).unwrap();
+            assert_eq!(heard, expected, "{data}");
         }
     }
 
@@ -509,22 +549,33 @@ mod tests {
             ("error", "plain words".to_owned(), "-"),
             ("error", String::new(), "-"),
         ] {
-            let said = read(name, &data).unwrap();
-            assert!(said.contains(&format!("error {code}")), "{data}: {said:?}");
+            let heard = said(name, &data).unwrap();
+            assert!(
+                heard.contains(&format!("error {code}")),
+                "{data}: {heard:?}"
+            );
         }
     }
 
     #[test]
     fn a_missing_member_is_a_flaw_and_a_wrong_type_is_unreadable() {
         let whole = delta("\"content\":\"a\"");
-        for (member, flaw) in [
-            ("\"id\":\"c\",", "no id"),
-            ("\"object\":\"chat.completion.chunk\",", "no object"),
-            ("\"created\":1,", "no created"),
-            ("\"model\":\"m\",", "no model"),
+        for (member, meta, flaw) in [
+            ("\"id\":\"c\",", "meta false [\"\", \"m\", \"\"]", "no id"),
+            (
+                "\"object\":\"chat.completion.chunk\",",
+                "meta false",
+                "no object",
+            ),
+            ("\"created\":1,", "meta false", "no created"),
+            (
+                "\"model\":\"m\",",
+                "meta false [\"c\", \"\", \"\"]",
+                "no model",
+            ),
         ] {
-            let said = read("message", &whole.replace(member, "")).unwrap();
-            assert_eq!(said, ["meta false", flaw, "Content a"]);
+            let heard = said("message", &whole.replace(member, "")).unwrap();
+            assert_eq!(heard, [meta, flaw, "Content a"]);
         }
         for data in [
             "null".to_owned(),
@@ -539,15 +590,15 @@ mod tests {
             delta("\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":{}}}]"),
             chunk("", ",\"usage\":{\"completion_tokens\":-1}"),
         ] {
-            let read = read("message", &data);
+            let heard = said("message", &data);
             assert!(
-                matches!(read, Err(Unreadable::Shape(_))),
-                "{data}: {read:?}"
+                matches!(heard, Err(Unreadable::Shape(_))),
+                "{data}: {heard:?}"
             );
         }
         let odd = chunk("{\"index\":0,\"message\":{\"content\":\"a\"}}", "");
         assert_eq!(
-            read("message", &odd).unwrap(),
+            said("message", &odd).unwrap(),
             ["meta false", "a choice has a message in place of a delta"]
         );
     }
@@ -565,7 +616,7 @@ mod tests {
             "{\"a\":\"\t\"}",
             "{\"choices\":1,\"x\":NaN}",
         ] {
-            assert_eq!(read("message", data), Err(Unreadable::NotJson), "{data}");
+            assert_eq!(said("message", data), Err(Unreadable::NotJson), "{data}");
         }
     }
 
@@ -576,8 +627,66 @@ mod tests {
             ("message", "{\"type\":\"ping\"}"),
             ("stats", "{\"tokens\":3}"),
         ] {
-            assert_eq!(read(name, data).unwrap(), ["unknown-event"]);
+            assert_eq!(said(name, data).unwrap(), ["unknown-event"]);
         }
-        assert!(read("ping", "").unwrap().is_empty());
+        assert!(said("ping", "").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_frame_is_read_alike_after_any_other_frame() {
+        let parts = |index: usize, text: &str, more: &str| {
+            chunk(
+                &format!(
+                    "{{\"index\":{index},\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}"
+                ),
+                more,
+            )
+        };
+        let frames: Vec<String> = [
+            delta("\"role\":\"assistant\",\"content\":\"\""),
+            delta("\"content\":\"a\",\"refusal\":\"b\""),
+            delta("\"content\":\"a\",\"content\":\"b\""),
+            delta("\"content\":\"a\", \"content\":\"b\""),
+            "[DONE]".to_owned(),
+            "{\"error\":\"x\"}".to_owned(),
+            "{".to_owned(),
+        ]
+        .into_iter()
+        .chain(
+            [
+                "Hi",
+                "",
+                " 你好",
+                "a\\nb",
+                "\\\"",
+                "x\",\"y\":\"z",
+                "a\tb",
+                "c",
+                "m",
+            ]
+            .into_iter()
+            .flat_map(|text| {
+                [
+                    parts(0, text, ""),
+                    parts(1, text, ""),
+                    parts(0, text, ",\"system_fingerprint\":\"f\""),
+                    parts(0, text, ",\"error\":{\"code\":\"x\"}"),
+                    parts(0, text, "").replace("\"id\":\"c\"", "\"id\":\"d\""),
+                    parts(0, text, "").replace("null", "\"stop\""),
+                ]
+            }),
+        )
+        .collect();
+        for first in &frames {
+            for second in &frames {
+                let mut twin = Twin::default();
+                let _ = said_after(&mut twin, "message", first);
+                assert_eq!(
+                    said_after(&mut twin, "message", second),
+                    said("message", second),
+                    "{first} then {second}"
+                );
+            }
+        }
     }
 }
