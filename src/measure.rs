@@ -28,6 +28,9 @@ pub enum Reading {
     Value(f64),
     /// The sample failed: worse than any value.
     Worst,
+    /// As [`Reading::Worst`], for the only reason that the whole answer came in one burst; a client
+    /// whose event loop lags sees that of honest relays too.
+    Burst,
     /// There is no such value, through no fault that could be charged to the sample.
     Undefined,
     /// The sample is not one of those that the metric is about.
@@ -80,7 +83,7 @@ impl Metric {
             Self::Tps => shape_of(first, judging, |shape| defined(shape.tps)),
             Self::Jitter => shape_of(first, judging, |shape| {
                 if shape.buffered || first.has(Class::NotStreamed) {
-                    Reading::Worst
+                    Reading::Burst
                 } else {
                     defined(shape.jitter_s)
                 }
@@ -93,7 +96,11 @@ impl Metric {
                 within_four(sample).skip(1).any(whole_answer)
             }),
             Self::SuccessIn4 => yes(within_four(sample).any(whole_answer)),
-            Self::Usable => yes(within_four(sample).last().is_some_and(usable)),
+            Self::Usable => match within_four(sample).last() {
+                Some(last) if usable_but_for(last, &[]) => yes(true),
+                Some(last) if usable_but_for(last, &[Class::NotStreamed]) => Reading::Burst,
+                Some(_) | None => yes(false),
+            },
             Self::ModelMatch => of(first.answered_2xx() && first.model.is_some(), || {
                 !first.has(Class::ModelMismatch)
             }),
@@ -115,7 +122,7 @@ impl Objective {
         let good = match reading {
             Reading::Undefined => return Outcome::Undefined,
             Reading::Ineligible => return Outcome::Ineligible,
-            Reading::Worst => false,
+            Reading::Worst | Reading::Burst => false,
             Reading::Value(value) => match (self.metric.unit(), self.metric.direction()) {
                 (Unit::YesNo, Direction::Higher) => value > 0.5,
                 (Unit::YesNo, Direction::Lower) => value < 0.5,
@@ -255,10 +262,14 @@ fn whole_answer(attempt: &Observation) -> bool {
             .all(|finding| is_only_suspicious(finding.class))
 }
 
-/// Whether an attempt brought an answer that can be relied on.
-fn usable(attempt: &Observation) -> bool {
+/// Whether an attempt brought an answer that can be relied on, if findings of some classes are
+/// overlooked.
+fn usable_but_for(attempt: &Observation, overlooked: &[Class]) -> bool {
     whole_answer(attempt)
-        && attempt.findings.is_empty()
+        && attempt
+            .findings
+            .iter()
+            .all(|finding| overlooked.contains(&finding.class))
         && attempt.unmet.is_empty()
         && attempt.sealed != Some(false)
 }

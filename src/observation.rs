@@ -15,6 +15,20 @@ pub fn at_us(at: Duration) -> Duration {
     Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(u64::MAX))
 }
 
+/// Whether a character could steer a terminal or turn the text beside it around: control
+/// characters, and the marks of the bidirectional algorithm.
+pub fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
+}
+
 /// Serde form of `Duration`: whole microseconds.
 pub mod micros {
     use std::time::Duration;

@@ -60,6 +60,34 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
 }
 
+/// The text of a spec file.
+///
+/// # Errors
+///
+/// Where it is not UTF-8.
+pub fn decode(source: &str, bytes: Vec<u8>) -> Result<String, SpecErrors> {
+    let utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+    let error = match String::from_utf8(bytes) {
+        Ok(text) => return Ok(text),
+        Err(error) => error,
+    };
+    let at = error.utf8_error().valid_up_to();
+    // Shown in its stead; up to `at` both texts are the same.
+    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+    let mistake = SpecError::new(at..at + 1, "this file is not UTF-8")
+        .label(if utf16 {
+            "this is how UTF-16 begins"
+        } else {
+            "a byte that is no UTF-8"
+        })
+        .help("save the file as UTF-8");
+    Err(SpecErrors::new(
+        source,
+        secret::mask_unread(&text),
+        vec![mistake],
+    ))
+}
+
 /// Reads a spec.
 ///
 /// `source` is the path to show in errors; `env` looks up environment variables for

@@ -420,8 +420,10 @@ impl Exchange {
     }
 
     fn take_head(&mut self, head: &Head<'_>) {
-        // An interim response says nothing about the answer.
-        if head.status < 200 || self.head.is_some() {
+        // An interim response says nothing about the answer; 101 is final, for nobody asked to
+        // switch protocols.
+        let interim = head.status < 200 && head.status != 101;
+        if interim || self.head.is_some() {
             return;
         }
         self.timeline.head = Some(self.now);

@@ -596,6 +596,39 @@ fn checking_reports_every_file_and_exits_with_two() {
     }
 }
 
+#[test]
+fn bytes_that_are_no_utf8_have_a_place_and_a_way_out() {
+    let latin1 = b"relayproof: 1\nname: caf\xe9\n".to_vec();
+    let utf16 = b"\xff\xfer\0e\0".to_vec();
+    for (bytes, parts) in [
+        (
+            latin1,
+            ["bad.yaml:2:10", "no UTF-8", "save the file as UTF-8"],
+        ),
+        (utf16, ["bad.yaml:1:1", "UTF-16", "save the file as UTF-8"]),
+    ] {
+        let shown = spec::decode("bad.yaml", bytes).unwrap_err().render(false);
+        for part in parts {
+            assert!(shown.contains(part), "{part} is not in\n{shown}");
+        }
+    }
+    assert_eq!(spec::decode("good.yaml", b"a".to_vec()).unwrap(), "a");
+}
+
+#[test]
+fn no_character_of_a_spec_steers_the_terminal() {
+    let text = "relayproof: 1\nname: \"a\u{9b}31m\u{202e}b\u{61c}\"\nbog\u{9b}us: 1\n";
+    let shown = check("bad.yaml", text).unwrap_err().render(false);
+    let steering = |c: char| relayproof::observation::steers(c) && c != '\n';
+    assert!(!shown.contains(steering), "{shown:?}");
+
+    for name in ["a\\u202Eb", "a\\u061Cb", "a\\u2066b"] {
+        let text = format!("relayproof: 1\nname: \"{name}\"\n");
+        let shown = check("bad.yaml", &text).unwrap_err().render(false);
+        assert!(shown.contains("`name` cannot be a name"), "{shown}");
+    }
+}
+
 /// Pieces that YAML and specs are made of, so that random text gets past the first line.
 fn piece() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[

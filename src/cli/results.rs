@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use crate::observation::steers;
+
 /// Stdout, with a reader who may leave (`relayproof … | head`).
 ///
 /// That is nobody's failure and changes no verdict: what is written afterwards goes nowhere, and
@@ -80,15 +82,6 @@ pub(super) fn printable(text: &str) -> Cow<'_, str> {
     shown
         .map(|c| if harmless(c) { c } else { '\u{FFFD}' })
         .collect()
-}
-
-/// Control characters, and marks that turn the direction in which text is shown.
-fn steers(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'
-        )
 }
 
 #[cfg(test)]

@@ -177,9 +177,41 @@ fn a_buffered_answer_has_the_worst_jitter_and_its_speed_from_t0() {
             seen.packets.gap_m2_s2 = None;
         })
     };
-    assert_eq!(read(Metric::Jitter, burst()), Reading::Worst);
+    assert_eq!(read(Metric::Jitter, burst()), Reading::Burst);
     assert_eq!(read(Metric::Tps, burst()), Reading::Value(42.0));
     assert_eq!(read(Metric::MaxGap, burst()), Reading::Undefined);
+}
+
+#[test]
+fn a_very_fast_model_is_no_buffer() {
+    let within_49_ms = |packets, events| {
+        let seen = with(|seen| {
+            seen.packets.count = packets;
+            seen.packets.content_events = events;
+            seen.packets.first = Some(ms(100));
+            seen.packets.last = Some(ms(149));
+        });
+        read(Metric::Jitter, seen)
+    };
+    assert_eq!(within_49_ms(12, 48), Reading::Burst);
+    assert!(matches!(within_49_ms(21, 24), Reading::Value(_)));
+}
+
+#[test]
+fn a_burst_is_told_from_what_else_makes_an_answer_unusable() {
+    let found = |classes: &[Class]| {
+        let findings = classes
+            .iter()
+            .map(|class| finding(*class, Phase::Stream))
+            .collect();
+        read(Metric::Usable, with(|seen| seen.findings = findings))
+    };
+    assert_eq!(found(&[Class::NotStreamed]), Reading::Burst);
+    assert_eq!(
+        found(&[Class::NotStreamed, Class::ModelMismatch]),
+        Reading::Value(0.0)
+    );
+    assert_eq!(found(&[]), Reading::Value(1.0));
 }
 
 #[test]

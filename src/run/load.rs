@@ -93,13 +93,13 @@ pub fn unknown_profile(wanted: Option<&str>, plans: &[Planned]) -> Option<String
 /// The text of a spec file, as far as it can be one.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When it cannot be read, or is not UTF-8.
 pub fn read(path: &Path) -> Result<String, LoadError> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(MAX_SPEC).read_to_string(&mut text))
-        .map(|_| text)
-        .map_err(|error| LoadError::Read(path.to_owned(), error))
+        .and_then(|file| file.take(MAX_SPEC).read_to_end(&mut bytes))
+        .map_err(|error| LoadError::Read(path.to_owned(), error))?;
+    spec::decode(&shown(path), bytes).map_err(LoadError::Spec)
 }
 
 /// The path as a person would type it: relative to the working folder where it lies below it.

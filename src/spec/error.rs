@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use crate::observation::steers;
+
 /// One mistake of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
@@ -85,6 +87,11 @@ const MOST: usize = 100;
 impl SpecErrors {
     /// Collects mistakes; `text` has its secrets masked.
     pub(crate) fn new(source: &str, text: String, mut errors: Vec<SpecError>) -> Self {
+        let text = tamed(text);
+        for error in &mut errors {
+            error.title = tamed(std::mem::take(&mut error.title));
+            error.label = tamed(std::mem::take(&mut error.label));
+        }
         errors.sort_by_key(|error| (error.span.start, error.span.end));
         let mut further = 0;
         let mut distinct: Vec<SpecError> = Vec::with_capacity(errors.len());
@@ -180,6 +187,21 @@ impl SpecErrors {
         let line = self.text[start..end].lines().next().unwrap_or_default();
         start..start + line.trim_end().len()
     }
+}
+
+/// The text without characters that steer a terminal and that the renderer would leave in: each is
+/// replaced by one of the same length, so that every place stays where it is.
+fn tamed(text: String) -> String {
+    if !text.chars().any(|c| steers(c) && !c.is_ascii()) {
+        return text;
+    }
+    text.chars()
+        .map(|c| match c.len_utf8() {
+            2 if steers(c) => '·',
+            3 if steers(c) => char::REPLACEMENT_CHARACTER,
+            _ => c,
+        })
+        .collect()
 }
 
 impl fmt::Display for SpecErrors {

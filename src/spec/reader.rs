@@ -110,7 +110,8 @@ impl<'n> Item<'n> {
         match &self.node.value {
             Value::Text(text) if text.trim().is_empty() => r.refuse(
                 SpecError::new(self.span(), format!("`{}` is empty", self.path))
-                    .label("expected text"),
+                    .label("expected text")
+                    .help("write a text here, or remove the key"),
             ),
             Value::Text(text) => Some(text),
             Value::Bool(_) | Value::Int(_) | Value::Float(_) => r.refuse(
@@ -291,7 +292,8 @@ impl<'n> Item<'n> {
         if matches!(&self.node.value, Value::List(nodes) if nodes.is_empty()) {
             return r.refuse(
                 SpecError::new(self.span(), format!("`{}` is empty", self.path))
-                    .label(format!("expected at least one {of}")),
+                    .label(format!("expected at least one {of}"))
+                    .help("put one in it"),
             );
         }
         Some(items)

@@ -11,6 +11,7 @@ use super::reader::{Fields, Item, Reader};
 use super::simulate;
 use super::tree::{Node, Value};
 use crate::dialect::Protocol;
+use crate::observation::steers;
 use crate::plan::{ConnectionMode, Endpoint, HttpVersion, Proxy, Relay, Retry, TransportKind};
 use crate::stream::Timeouts;
 
@@ -217,7 +218,7 @@ pub(super) fn name<'n>(r: &Reader<'_>, item: &Item<'n>) -> Option<&'n str> {
     let name = item.text(r)?;
     let fault = if name.contains('/') {
         "`/` separates the parts of a test's name"
-    } else if name.chars().any(char::is_control) {
+    } else if name.chars().any(steers) {
         "a control character"
     } else if name.trim() != name {
         "white space at its ends"
@@ -238,9 +239,10 @@ fn models(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<String>> {
     let mut models: Vec<String> = Vec::new();
     for item in items {
         match item.text(r) {
-            Some(model) if model.chars().any(char::is_control) || model.trim() != model => r.note(
+            Some(model) if model.chars().any(steers) || model.trim() != model => r.note(
                 SpecError::new(item.span(), format!("`{}` cannot be a model", item.path))
-                    .label("white space or a control character"),
+                    .label("white space at its ends or a control character")
+                    .help("write the model as the relay lists it"),
             ),
             Some(model) if models.iter().any(|known| known == model) => r.note(
                 SpecError::new(item.span(), format!("the model `{model}` is listed twice"))

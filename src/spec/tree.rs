@@ -324,6 +324,11 @@ const SYNTAX: &[(&str, &str, &str)] = &[
         "quote text that begins with `{` or `[`",
     ),
     (
+        "deserialize null into string",
+        "a key must be text",
+        "write a name, or quote it",
+    ),
+    (
         "Documents {",
         "a second document begins here",
         "write one spec a file",

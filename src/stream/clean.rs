@@ -1,15 +1,17 @@
 //! What may be kept of a relay's strings: short, without control characters. No meaning here.
 
+use crate::observation::steers;
+
 /// Longest string of the relay that is kept, in bytes.
 const MAX_BYTES: usize = 256;
 
 /// Longest error code that is kept, in bytes.
 const MAX_CODE_BYTES: usize = 64;
 
-/// The string, cut to 256 bytes, control characters removed.
+/// The string, cut to 256 bytes, without characters that steer a terminal.
 pub(super) fn short(text: &str) -> String {
     let mut kept = String::new();
-    for character in text.chars().filter(|character| !character.is_control()) {
+    for character in text.chars().filter(|character| !steers(*character)) {
         if kept.len() + character.len_utf8() > MAX_BYTES {
             break;
         }
@@ -41,6 +43,7 @@ mod tests {
     #[test]
     fn a_kept_string_is_short_and_printable() {
         assert_eq!(short("a\u{1b}[31mb\nc"), "a[31mbc");
+        assert_eq!(short("a\u{202e}b\u{9b}c"), "abc");
         assert_eq!(short(&"ü".repeat(1000)).len(), 256);
     }
 

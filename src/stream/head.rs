@@ -72,10 +72,13 @@ impl Kept {
         Self {
             status: head.status,
             kind: kind(value("content-type").as_deref()),
-            coded: value("content-encoding").is_some_and(|coding| {
-                let coding = coding.trim();
-                !coding.is_empty() && !coding.eq_ignore_ascii_case("identity")
-            }),
+            coded: head
+                .headers
+                .iter()
+                .filter(|(name, _)| *name == "content-encoding")
+                .flat_map(|(_, value)| value.split(|byte| *byte == b','))
+                .map(<[u8]>::trim_ascii)
+                .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")),
             headers,
             retry_after: value("retry-after").and_then(|value| {
                 let seconds = value.trim().parse::<u32>().ok()?;
@@ -162,6 +165,25 @@ mod tests {
         assert_eq!(kept.headers[0].1, "req_1");
         assert_eq!(kept.headers[1].1.len(), 256);
         assert_eq!(kept.retry_after, Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn any_content_coding_but_identity_is_seen() {
+        let coded = |values: &[&'static str]| {
+            let headers = values
+                .iter()
+                .map(|value| ("content-encoding", value.as_bytes()));
+            Kept::new(&Head {
+                status: 200,
+                version: "1.1",
+                headers: headers.collect(),
+            })
+            .coded
+        };
+        assert!(coded(&["gzip"]));
+        assert!(coded(&["identity, br"]));
+        assert!(coded(&["identity", "GZIP"]));
+        assert!(!coded(&["Identity"]) && !coded(&["", " , "]) && !coded(&[]));
     }
 
     #[test]

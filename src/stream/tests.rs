@@ -567,6 +567,21 @@ fn a_coding_is_seen_in_the_head_by_every_transport() {
 }
 
 #[test]
+fn switching_protocols_unasked_is_an_http_error() {
+    let mut exchange = new();
+    let head = Head {
+        status: 101,
+        version: "1.1",
+        headers: vec![("upgrade", &b"websocket"[..])],
+    };
+    exchange.handle(ms(100), Input::Head(head));
+    exchange.handle(ms(110), Input::BodyEnd);
+    let seen = exchange.finish();
+    assert_eq!(classes(&seen), [Class::HttpError]);
+    assert_eq!(seen.status, Some(101));
+}
+
+#[test]
 fn a_missing_seal_convicts_only_a_claim_to_be_whole() {
     let sealed = || Asked {
         seal: Some("END-0a1b2c3d".to_owned()),

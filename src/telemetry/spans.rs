@@ -68,7 +68,7 @@ impl SampleFacts {
     pub fn of(header: &Header, sample: &Sample) -> Self {
         let value = |metric: Metric| match metric.reading(sample, &header.judge) {
             Reading::Value(value) => Some(value),
-            Reading::Worst | Reading::Undefined | Reading::Ineligible => None,
+            Reading::Worst | Reading::Burst | Reading::Undefined | Reading::Ineligible => None,
         };
         let counts = sample.counts();
         let violations: Vec<_> = header

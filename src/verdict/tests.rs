@@ -5,7 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::evidence::fixtures::*;
 use crate::evidence::{CloseReason, Line, Sample};
+use crate::measure::metric::Metric;
+use crate::observation::{Class, Phase};
 use crate::plan::{Method, Mode, Stop};
+use crate::spec::objective::Objective;
 
 fn samples(outcomes: impl IntoIterator<Item = bool>) -> Vec<Sample> {
     outcomes
@@ -501,6 +504,48 @@ fn a_saturated_client_is_no_witness_against_a_relay_that_was_late_by_less() {
             .note
             .is_some_and(|note| note.contains("late by less"))
     );
+}
+
+#[test]
+fn a_saturated_client_is_no_witness_of_answers_in_one_burst() {
+    let judged = |metric: Metric, p99_ms, broken: usize| {
+        let seen = |index: usize| {
+            let mut seen = good();
+            seen.findings = vec![finding(Class::NotStreamed, Phase::Stream)];
+            if index < broken {
+                seen.findings
+                    .push(finding(Class::ModelMismatch, Phase::Stream));
+            }
+            seen
+        };
+        let all: Vec<Sample> = (0..30_usize)
+            .map(|index| sample(index as u64, seen(index)))
+            .collect();
+        let objective = Objective {
+            metric,
+            ..if metric == Metric::Jitter {
+                ttft_p95()
+            } else {
+                parse_success()
+            }
+        };
+        let mut record = evidence(vec![objective], 232, all);
+        let mut end = close(CloseReason::Budget);
+        end.self_check.loop_lag_p99 = Duration::from_millis(p99_ms);
+        end.self_check.loop_lag_max = Duration::from_millis(40);
+        record.close = Some(end);
+        judge(&record).remove(0).decision
+    };
+    for metric in [Metric::Usable, Metric::Jitter] {
+        assert_eq!(judged(metric, 5, 0), Decision::Violated, "{metric}");
+        assert_eq!(
+            judged(metric, 40, 0),
+            open(Inconclusive::InvalidRun),
+            "{metric}"
+        );
+    }
+    // What is wrong beside the burst needs no clock.
+    assert_eq!(judged(Metric::Usable, 40, 30), Decision::Violated);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub(super) struct Track {
     undefined: u64,
     ineligible: u64,
     failing: Vec<u64>,
+    /// Failures that are none but for the whole answer coming in one burst.
+    bursts: u64,
     /// Samples when a pass went out of reach.
     hopeless_at: Option<u64>,
     decision: Option<Decision>,
@@ -76,6 +78,7 @@ impl Track {
             undefined: 0,
             ineligible: 0,
             failing: Vec::new(),
+            bursts: 0,
             hopeless_at: None,
             decision,
         }
@@ -129,8 +132,11 @@ impl Track {
         };
         self.values.push(match reading {
             Reading::Value(value) => value,
-            Reading::Worst | Reading::Undefined | Reading::Ineligible => self.worst(),
+            Reading::Worst | Reading::Burst | Reading::Undefined | Reading::Ineligible => {
+                self.worst()
+            }
         });
+        self.bursts += u64::from(reading == Reading::Burst);
         if !good && self.failing.len() < NAMED_FAILURES {
             self.failing.push(index);
         }
@@ -295,28 +301,36 @@ impl Track {
 
     /// Why lag of our own could have moved the verdict; `None` where it could not.
     ///
-    /// Our lag makes times longer, so what is in time stays in time. A rate of tokens can err both
-    /// ways, and what is no matter of time at all does not err.
+    /// Our lag makes times longer, so what is in time stays in time, and heaps up what came piece by
+    /// piece. A rate of tokens can err both ways, and what is no matter of time does not err.
     fn moved_by(&self, lag: Duration) -> Option<String> {
         let saturated = format!(
             "client saturated: event-loop lag up to {} ms",
             lag.as_millis()
         );
+        let (op, bound) = (self.objective.op, self.objective.bound);
         let metric = self.objective.metric;
-        match (metric.unit(), metric.direction()) {
-            (Unit::YesNo, _) => None,
+        let late_by_less = match (metric.unit(), metric.direction()) {
+            (Unit::YesNo, _) => 0,
             (Unit::Seconds, Direction::Lower) => {
-                let (op, bound) = (self.objective.op, self.objective.bound);
                 let late = |value: &&f64| !op.holds(**value, bound);
                 let within = |value: &&f64| op.holds(**value - lag.as_secs_f64(), bound);
-                let doubtful = self.values.iter().filter(late).filter(within).count() as u64;
-                let stands = doubtful == 0
-                    || self.decision == Some(Decision::Pass)
-                    || self.decision == Some(Decision::Violated) && self.fails_without(doubtful);
-                (!stands).then(|| format!("{saturated}, and {doubtful} samples are late by less"))
+                self.values.iter().filter(late).filter(within).count() as u64
             }
-            (Unit::Seconds, Direction::Higher) | (Unit::PerSecond, _) => Some(saturated),
-        }
+            (Unit::Seconds, Direction::Higher) | (Unit::PerSecond, _) => return Some(saturated),
+        };
+        let doubtful = late_by_less + self.bursts;
+        let stands = doubtful == 0
+            || self.decision == Some(Decision::Pass)
+            || self.decision == Some(Decision::Violated) && self.fails_without(doubtful);
+        (!stands).then(|| {
+            if self.bursts == 0 {
+                format!("{saturated}, and {late_by_less} samples are late by less")
+            } else {
+                let bursts = self.bursts;
+                format!("{saturated}, and {bursts} answers that came in one burst may be its doing")
+            }
+        })
     }
 
     /// Whether the objective would be violated if so many of its failures were none.

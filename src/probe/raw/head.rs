@@ -109,7 +109,7 @@ fn parse(buffer: &mut [u8]) -> Result<Option<Parsed>, FramingFault> {
             | httparse::Error::Version,
         ) => return Err(FramingFault::BadHead),
     };
-    let (Some(status), Some(minor)) = (response.code, response.version) else {
+    let (Some(status @ 100..), Some(minor)) = (response.code, response.version) else {
         return Err(FramingFault::BadHead);
     };
     let start = buffer.as_ptr() as usize;
@@ -173,6 +173,7 @@ mod tests {
     fn bytes_that_are_no_http_are_a_bad_head_without_waiting_for_an_empty_line() {
         assert_eq!(read("SSH-2.0-OpenSSH_9.6\r\n"), Err(FramingFault::BadHead));
         assert_eq!(read("HTTP/2.0 200 OK\r\n"), Err(FramingFault::BadHead));
+        assert_eq!(read("HTTP/1.1 099 OK\r\n\r\n"), Err(FramingFault::BadHead));
         assert_eq!(
             read("HTTP/1.1 200 OK\r\nno colon\r\n\r\n"),
             Err(FramingFault::BadHead)

@@ -100,7 +100,8 @@ pub(super) fn headers(r: &Reader<'_>, item: &Item<'_>) -> BTreeMap<String, Strin
             }
             Some(_) => r.note(
                 SpecError::new(item.span(), format!("`{}` is no header value", item.path))
-                    .label("a character that is not printable ASCII"),
+                    .label("a character that is not printable ASCII")
+                    .help("remove it, or encode it as the relay expects it"),
             ),
             None => {}
         }
