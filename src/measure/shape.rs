@@ -62,11 +62,8 @@ impl Shape {
             (Some(first), Some(last)) if packets.count >= 2 => Some(last.saturating_sub(first)),
             _ => None,
         };
-        // A very fast model is no buffer: its packets come one by one, a buffer's events in a heap.
-        let heaped = packets.content_events >= 4 * packets.count;
-        let buffered = enough.is_some()
-            && packets.count >= 1
-            && span.is_none_or(|span| span < limits.min_span && heaped);
+        let buffered =
+            enough.is_some() && packets.count >= 1 && span.is_none_or(|s| s < limits.min_span);
         let tps_e2e = rate(tokens.map(float), packets.last);
         let later_share = later_share(packets);
         let tps = if buffered {

@@ -183,21 +183,6 @@ fn a_buffered_answer_has_the_worst_jitter_and_its_speed_from_t0() {
 }
 
 #[test]
-fn a_very_fast_model_is_no_buffer() {
-    let within_49_ms = |packets, events| {
-        let seen = with(|seen| {
-            seen.packets.count = packets;
-            seen.packets.content_events = events;
-            seen.packets.first = Some(ms(100));
-            seen.packets.last = Some(ms(149));
-        });
-        read(Metric::Jitter, seen)
-    };
-    assert_eq!(within_49_ms(12, 48), Reading::Burst);
-    assert!(matches!(within_49_ms(21, 24), Reading::Value(_)));
-}
-
-#[test]
 fn a_burst_is_told_from_what_else_makes_an_answer_unusable() {
     let found = |classes: &[Class]| {
         let findings = classes
