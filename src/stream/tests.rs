@@ -706,6 +706,19 @@ fn not_a_number_is_no_json() {
 }
 
 #[test]
+fn any_model_may_answer_where_none_was_named() {
+    let text = says("a") + &stop() + DONE;
+    let named = |model: &str| Asked {
+        model: model.to_owned(),
+        ..asked()
+    };
+    assert_eq!(body(named(""), &text).outcome(), "ok");
+    let other = body(named("gpt-4o"), &text);
+    assert_eq!(other.class(), Some(Class::ModelMismatch));
+    assert_eq!(other.model.as_deref(), Some("test-model"));
+}
+
+#[test]
 fn ids_drawn_anew_for_every_chunk_are_no_splice() {
     let mut text = String::new();
     for index in 0..8 {
