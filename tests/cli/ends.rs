@@ -183,7 +183,7 @@ fn a_second_interrupt_ends_the_run_at_once() {
     let lock = place.evidence_file("r").with_extension("lock");
     let lock = fs::File::open(lock).unwrap();
     lock.lock().unwrap();
-    let mut run = UnderWay::start(place.command(&["run", "s.yaml", "--run-id", "r"]));
+    let run = UnderWay::start(place.command(&["run", "s.yaml", "--run-id", "r"]));
     until("a second process", || waits_for_lock(&place));
     run.signal("-INT");
     run.hears("interrupted: sampling ends");

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use relayproof::evidence::{self, Evidence};
@@ -123,7 +125,7 @@ impl Seen {
     /// Holds a run to a pass, or to the word that this machine was too busy to tell.
     #[track_caller]
     pub(crate) fn passes(&self) -> &Self {
-        if self.out.contains("client saturated") {
+        if self.out.contains("the run is invalid") {
             return self.exits(3);
         }
         self.exits(0).says("PASS")
@@ -162,12 +164,11 @@ impl std::fmt::Display for Seen {
     }
 }
 
-/// A command under way; killed when the test gives up.
+/// A command under way; killed when the test gives up on it.
 pub(crate) struct UnderWay {
     child: Child,
-    out: Option<std::thread::JoinHandle<String>>,
-    err: BufReader<std::process::ChildStderr>,
-    heard: String,
+    out: Heard,
+    err: Heard,
 }
 
 impl UnderWay {
@@ -177,45 +178,41 @@ impl UnderWay {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut out = child.stdout.take().unwrap();
-        let err = BufReader::new(child.stderr.take().unwrap());
-        let out = std::thread::spawn(move || {
-            let mut text = String::new();
-            out.read_to_string(&mut text).unwrap();
-            text
-        });
         Self {
+            out: Heard::from(child.stdout.take().unwrap()),
+            err: Heard::from(child.stderr.take().unwrap()),
             child,
-            out: Some(out),
-            err,
-            heard: String::new(),
         }
     }
 
     /// Sends a signal, as `kill` does.
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([name, &self.child.id().to_string()])
+        // Every shell has it, not every machine has it as a program.
+        let status = Command::new("/bin/sh")
+            .args(["-c", &format!("kill {name} {}", self.child.id())])
             .status()
             .unwrap();
         assert!(status.success());
     }
 
-    /// Waits for a line on stderr with these words.
-    pub(crate) fn hears(&mut self, words: &str) {
-        while !self.heard.contains(words) {
-            let read = self.err.read_line(&mut self.heard).unwrap();
-            assert!(read > 0, "`{words}` was never said: {}", self.heard);
-        }
+    /// Waits for these words on stderr.
+    #[track_caller]
+    pub(crate) fn hears(&self, words: &str) {
+        until(words, || self.err.so_far().contains(words));
     }
 
     /// Waits for its end.
+    #[track_caller]
     pub(crate) fn ends(mut self) -> Seen {
-        self.err.read_to_string(&mut self.heard).unwrap();
+        let mut status = None;
+        until("its end", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
         Seen {
-            status: self.child.wait().unwrap(),
-            out: self.out.take().unwrap().join().unwrap(),
-            err: std::mem::take(&mut self.heard),
+            status: status.unwrap(),
+            out: self.out.to_its_end(),
+            err: self.err.to_its_end(),
         }
     }
 }
@@ -224,6 +221,41 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         // It has ended already, unless the test is failing.
         self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// What comes out of a pipe.
+struct Heard {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Heard {
+    fn from(pipe: impl Read + Send + 'static) -> Self {
+        let text: Arc<Mutex<String>> = Arc::default();
+        let copy = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines() {
+                let line = line.unwrap() + "\n";
+                copy.lock().unwrap().push_str(&line);
+            }
+        });
+        Self {
+            text,
+            reader: Some(reader),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    fn to_its_end(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.so_far()
     }
 }
 
