@@ -111,6 +111,8 @@ pub async fn drive<T: Attempts>(
             biased;
             () = cancel.cancelled(), if !interrupted => {
                 interrupted = true;
+                // In this order: an open call that ends must not make room for a new one.
+                stop.0.cancel();
                 off.0.cancel();
                 Some(CloseReason::Interrupted)
             }
