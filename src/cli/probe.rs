@@ -303,7 +303,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
 /// The key, where the variable is set; a relay on loopback may need none.
 fn key(variable: &str) -> Result<Option<SecretString>, String> {
     let source = KeySource::Env(variable.to_owned());
-    match key::read(&source, Path::new(""), &|name| env::var(name).ok()) {
+    match key::read(&source, Path::new(""), &key::variable) {
         Ok(key) => Ok(Some(key)),
         Err(error) if error.is_missing() => Ok(None),
         Err(error) => Err(with_causes(&error)),

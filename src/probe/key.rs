@@ -137,6 +137,13 @@ fn usable(bytes: &[u8], source: impl Fn() -> String) -> Result<SecretString, Key
     }
 }
 
+/// The value of an environment variable for [`read`]. One that is not Unicode is no key, and is
+/// refused as such instead of passing for one that is not set.
+pub fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?;
+    Some(value.to_string_lossy().into_owned())
+}
+
 /// Runs a command and takes its standard output; its messages go to the user.
 fn output(
     program: &str,

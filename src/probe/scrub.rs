@@ -58,7 +58,10 @@ impl Scrub {
             &mut seen.finish_reason,
             &mut seen.text,
         ];
-        let headers = seen.headers.iter_mut().map(|(_, value)| value);
+        let headers = seen
+            .headers
+            .iter_mut()
+            .flat_map(|(name, value)| [name, value]);
         let details = seen.findings.iter_mut().map(|finding| &mut finding.detail);
         for text in named.into_iter().flatten().chain(headers).chain(details) {
             self.clean_text(text);
@@ -68,20 +71,38 @@ impl Scrub {
     fn clean_text(&self, text: &mut String) {
         for secret in &self.0 {
             let secret = secret.expose_secret();
-            if text.contains(secret) {
-                *text = text.replace(secret, MARK);
+            let mut from = 0;
+            while let Some(at) = find(&text[from..], secret) {
+                let at = from + at;
+                text.replace_range(at..at + secret.len(), MARK);
+                from = at + MARK.len();
             }
             // A text that was cut to its bound may end inside the secret.
             let cut = (SHORTEST..secret.len())
                 .rev()
                 .filter(|&length| secret.is_char_boundary(length))
-                .find(|&length| text.ends_with(&secret[..length]));
+                .find(|&length| ends_with(text, &secret[..length]));
             if let Some(length) = cut {
                 text.truncate(text.len() - length);
                 text.push_str(MARK);
             }
         }
     }
+}
+
+/// Where a secret stands in a text, in whatever case: header names and error codes are kept in lower
+/// case.
+fn find(text: &str, secret: &str) -> Option<usize> {
+    text.as_bytes()
+        .windows(secret.len())
+        .position(|part| part.eq_ignore_ascii_case(secret.as_bytes()))
+}
+
+/// Whether a text ends with the beginning of a secret, in whatever case.
+fn ends_with(text: &str, start: &str) -> bool {
+    let from = text.len().checked_sub(start.len());
+    from.and_then(|from| text.as_bytes().get(from..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(start.as_bytes()))
 }
 
 /// Bytes behind the percent signs of a URL's part.
@@ -138,6 +159,24 @@ mod tests {
         assert!(!format!("{seen:?}").contains(KEY), "{seen:?}");
         assert_eq!(seen.headers[0].1, "a[redacted]b");
         assert_eq!(seen.text.as_deref(), Some("your key is [redacted], qa"));
+    }
+
+    #[test]
+    fn a_key_in_another_case_and_in_a_headers_name_is_taken_out_too() {
+        let key = "sk-CANARY-0123456789";
+        let mut seen = observation();
+        seen.error_code = Some(key.to_ascii_lowercase());
+        seen.headers = vec![(
+            format!("x-ratelimit-{}", key.to_ascii_lowercase()),
+            String::new(),
+        )];
+        Scrub::of([key.into()]).clean(&mut seen);
+        assert_eq!(seen.error_code.as_deref(), Some(MARK));
+        assert_eq!(seen.headers[0].0, "x-ratelimit-[redacted]");
+
+        let mut text = "redacted and Redacted".to_owned();
+        Scrub::of(["redacted".into()]).clean_text(&mut text);
+        assert_eq!(text, "[redacted] and [redacted]");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Planned;
 use crate::plan::{self, Cell, KeySource};
+use crate::probe::key;
 use crate::spec::{self, SpecErrors};
 
 /// Largest spec that is read; the parser has its own limit, this one keeps a wrong path (a log, a
@@ -135,7 +136,7 @@ pub fn why_ignored(cell: &Cell) -> Option<Ignored> {
     }
     match &cell.relay.api_key {
         Some(KeySource::Env(name)) if !cell.relay.required => {
-            let unset = env::var(name).map_or(true, |value| value.trim().is_empty());
+            let unset = key::variable(name).is_none_or(|value| value.trim().is_empty());
             unset.then(|| Ignored::NoKey(name.clone()))
         }
         Some(KeySource::Env(_) | KeySource::File(_) | KeySource::Command(_)) | None => None,

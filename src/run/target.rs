@@ -79,7 +79,7 @@ impl Target {
             // A command may ask its user and a file may be a pipe: neither on the runtime's threads.
             Some(source) => {
                 let (source, base) = (source.clone(), base.to_owned());
-                let read = move || key::read(&source, &base, &|name| env::var(name).ok());
+                let read = move || key::read(&source, &base, &key::variable);
                 let read = tokio::task::spawn_blocking(read).await;
                 Some(read.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
             }

@@ -425,6 +425,19 @@ fn the_key_comes_from_the_variable_that_is_named() {
     assert!(!seen.err.contains("ключ"), "{seen}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_key_that_is_not_unicode_is_refused_and_not_left_out() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    let mut command = place.command(&["probe", "http://127.0.0.1:1/v1"]);
+    let key = std::ffi::OsStr::from_bytes(b"sk-\xff-0123");
+    command.env("RELAYPROOF_API_KEY", key);
+    let seen = crate::place::Seen::of(command.output().unwrap());
+    seen.exits(2).complains("RELAYPROOF_API_KEY");
+}
+
 #[test]
 fn what_is_asked_is_what_the_options_say() {
     let place = Place::new();
