@@ -143,6 +143,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
     ("rcgen", &["sim"]),
+    ("rustix", &["probe"]),
     ("annotate_snippets", &["spec"]),
 ];
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Attempts;
 use super::cancel::{Cancel, CancelSwitch, cancel_pair};
+use super::descriptors::make_room;
 use super::endpoint::Endpoint;
 use super::pace::{Finished, Pacing};
 use super::self_check::{LoopProbe, Starts};
@@ -76,6 +77,9 @@ pub async fn drive<T: Attempts>(
     mut cancel: Cancel,
     sink: &mut dyn FnMut(Sample) -> ControlFlow<()>,
 ) -> Driven {
+    let sampling = job.sampling;
+    let calls = sampling.max_samples.saturating_add(sampling.warmup.into());
+    make_room(calls.min(sampling.concurrency.into())).await;
     let (stop, stopped) = cancel_pair();
     let (off, called_off) = cancel_pair();
     // Whoever drops this future ends its calls too.
