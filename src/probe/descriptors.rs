@@ -41,7 +41,8 @@ pub(super) async fn make_room(calls: u64) {
 #[cfg(not(target_os = "linux"))]
 pub(super) async fn make_room(_calls: u64) {}
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::fs;
 
