@@ -170,7 +170,7 @@ fn a_full_queue_drops_for_the_network_and_not_for_the_file() {
     drop(case);
     drop(suite);
     // Time enough for a busy machine to write the file; the network takes nothing in any time.
-    let account = telemetry.finish(Duration::from_secs(5));
+    let account = telemetry.finish(BUDGET);
     assert_eq!(account.spans.made, 1_000 * 14 + 2);
     assert_eq!(account.written, account.spans.made);
     assert_eq!(
