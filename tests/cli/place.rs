@@ -211,8 +211,8 @@ impl UnderWay {
         });
         Seen {
             status: status.unwrap(),
-            out: self.out.to_its_end(),
-            err: self.err.to_its_end(),
+            out: self.out.until_its_end(),
+            err: self.err.until_its_end(),
         }
     }
 }
@@ -251,7 +251,7 @@ impl Heard {
         self.text.lock().unwrap().clone()
     }
 
-    fn to_its_end(&mut self) -> String {
+    fn until_its_end(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }
