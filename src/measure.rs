@@ -26,6 +26,13 @@ const RETRYABLE: [u16; 5] = [429, 500, 502, 503, 504];
 pub enum Reading {
     /// Its value in the metric's base unit; 1 for yes and 0 for no.
     Value(f64),
+    /// A rate, and the time over which it was taken.
+    Rate {
+        /// Per second.
+        per_second: f64,
+        /// Seconds.
+        over_s: f64,
+    },
     /// The sample failed: worse than any value.
     Worst,
     /// As [`Reading::Worst`], for the only reason that the whole answer came in one burst; a client
@@ -35,6 +42,19 @@ pub enum Reading {
     Undefined,
     /// The sample is not one of those that the metric is about.
     Ineligible,
+}
+
+impl Reading {
+    /// The number, where there is one.
+    pub const fn value(self) -> Option<f64> {
+        match self {
+            Self::Value(value)
+            | Self::Rate {
+                per_second: value, ..
+            } => Some(value),
+            Self::Worst | Self::Burst | Self::Undefined | Self::Ineligible => None,
+        }
+    }
 }
 
 /// What a sample means for an objective.
@@ -80,7 +100,13 @@ impl Metric {
             Self::FirstEvent => offset(time.first_event),
             Self::Ttft => offset(time.first_token),
             Self::Total => offset(time.end_mark),
-            Self::Tps => shape_of(first, judging, |shape| defined(shape.tps)),
+            Self::Tps => shape_of(first, judging, |shape| match (shape.tps, shape.over) {
+                (Some(per_second), Some(over)) => Reading::Rate {
+                    per_second,
+                    over_s: seconds(over),
+                },
+                (None, _) | (_, None) => Reading::Undefined,
+            }),
             Self::Jitter => shape_of(first, judging, |shape| {
                 if shape.buffered || first.has(Class::NotStreamed) {
                     Reading::Burst
@@ -123,7 +149,10 @@ impl Objective {
             Reading::Undefined => return Outcome::Undefined,
             Reading::Ineligible => return Outcome::Ineligible,
             Reading::Worst | Reading::Burst => false,
-            Reading::Value(value) => match (self.metric.unit(), self.metric.direction()) {
+            Reading::Value(value)
+            | Reading::Rate {
+                per_second: value, ..
+            } => match (self.metric.unit(), self.metric.direction()) {
                 (Unit::YesNo, Direction::Higher) => value > 0.5,
                 (Unit::YesNo, Direction::Lower) => value < 0.5,
                 (Unit::Seconds | Unit::PerSecond, _) => self.op.holds(value, self.bound),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Blame, Party, blame};
 use crate::evidence::{Evidence, Sample};
 use crate::measure::metric::{Metric, Unit};
-use crate::measure::{Reading, seconds, words};
+use crate::measure::{seconds, words};
 use crate::observation::{Class, Observation, Phase, Stretch, Timeline};
 use crate::plan::Judging;
 use crate::spec::objective::Objective;
@@ -130,9 +130,7 @@ fn telling_class(
         Some(Class::ModelMismatch)
     } else if metric == Metric::UsageMatch {
         Some(Class::UsageMismatch)
-    } else if metric.unit() != Unit::YesNo
-        && matches!(metric.reading(sample, judging), Reading::Value(_))
-    {
+    } else if metric.unit() != Unit::YesNo && metric.reading(sample, judging).value().is_some() {
         // A value that is there and too large is too slow, whatever else was found.
         None
     } else {

@@ -35,6 +35,8 @@ pub struct Shape {
     pub buffered: bool,
     /// Tokens after the first packet per second; of a buffered stream, [`Shape::tps_e2e`].
     pub tps: Option<f64>,
+    /// The time over which [`Shape::tps`] was taken.
+    pub over: Option<Duration>,
     /// All tokens over the time from t0 to the last packet.
     pub tps_e2e: Option<f64>,
     /// Standard deviation of the gaps, seconds.
@@ -82,6 +84,7 @@ impl Shape {
         Self {
             buffered,
             tps,
+            over: if buffered { packets.last } else { span },
             tps_e2e,
             jitter_s,
             max_gap: packets.longest.first().map(|gap| gap.length),

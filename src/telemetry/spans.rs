@@ -24,8 +24,8 @@ pub use draft::{span_id, trace_id};
 use super::semconv::{self, span};
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
+use crate::measure::Outcome;
 use crate::measure::metric::Metric;
-use crate::measure::{Outcome, Reading};
 use crate::observation::{Observation, named};
 use crate::spec::objective::{Objective, Severity, Statistic};
 use crate::verdict::{Decision, Verdict};
@@ -66,10 +66,7 @@ impl SampleFacts {
     /// The last attempt tells whether there was a whole answer in the end; a first attempt that
     /// failed before it is a miss of the objectives that look at first attempts.
     pub fn of(header: &Header, sample: &Sample) -> Self {
-        let value = |metric: Metric| match metric.reading(sample, &header.judge) {
-            Reading::Value(value) => Some(value),
-            Reading::Worst | Reading::Burst | Reading::Undefined | Reading::Ineligible => None,
-        };
+        let value = |metric: Metric| metric.reading(sample, &header.judge).value();
         let counts = sample.counts();
         let violations: Vec<_> = header
             .objectives

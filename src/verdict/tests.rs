@@ -555,3 +555,20 @@ fn a_relay_that_always_fails_is_violated_and_not_only_hopeless() {
     let verdict = judge(&evidence(vec![ttft_p95()], 80, none)).remove(0);
     assert_eq!((verdict.decision, verdict.n), (Decision::Violated, 3));
 }
+
+#[test]
+fn a_rate_is_in_doubt_only_where_the_lag_could_reach_the_bound() {
+    let rates = |lag_ms: u64| {
+        let all: Vec<Sample> = (0..74).map(|index| sample(index, good())).collect();
+        let speed = all[0].attempts[0].observation.packets.clone();
+        assert!(speed.first.is_some() && speed.last.is_some());
+        let mut record = evidence(vec![tps_p05()], 232, all);
+        let mut end = close(CloseReason::Budget);
+        end.self_check.loop_lag_p99 = Duration::from_millis(26);
+        end.self_check.loop_lag_max = Duration::from_millis(lag_ms);
+        record.close = Some(end);
+        judge(&record).remove(0).decision
+    };
+    assert_eq!(rates(30), Decision::Pass);
+    assert_eq!(rates(600_000), open(Inconclusive::InvalidRun));
+}

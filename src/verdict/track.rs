@@ -50,6 +50,8 @@ pub(super) struct Track {
     failing: Vec<u64>,
     /// Failures that are none but for the whole answer coming in one burst.
     bursts: u64,
+    /// Each rate, the seconds over which it was taken, and whether it was good.
+    rates: Vec<(f64, f64, bool)>,
     /// Samples when a pass went out of reach.
     hopeless_at: Option<u64>,
     decision: Option<Decision>,
@@ -79,6 +81,7 @@ impl Track {
             ineligible: 0,
             failing: Vec::new(),
             bursts: 0,
+            rates: Vec::new(),
             hopeless_at: None,
             decision,
         }
@@ -130,12 +133,11 @@ impl Track {
                 return;
             }
         };
-        self.values.push(match reading {
-            Reading::Value(value) => value,
-            Reading::Worst | Reading::Burst | Reading::Undefined | Reading::Ineligible => {
-                self.worst()
-            }
-        });
+        self.values
+            .push(reading.value().unwrap_or_else(|| self.worst()));
+        if let Reading::Rate { per_second, over_s } = reading {
+            self.rates.push((per_second, over_s, good));
+        }
         self.bursts += u64::from(reading == Reading::Burst);
         if !good && self.failing.len() < NAMED_FAILURES {
             self.failing.push(index);
@@ -302,7 +304,8 @@ impl Track {
     /// Why lag of our own could have moved the verdict; `None` where it could not.
     ///
     /// Our lag makes times longer, so what is in time stays in time, and heaps up what came piece by
-    /// piece. A rate of tokens can err both ways, and what is no matter of time does not err.
+    /// piece. A rate errs both ways, by as much as the lag is of the time over which it was taken.
+    /// What is no matter of time does not err.
     fn moved_by(&self, lag: Duration) -> Option<String> {
         let saturated = format!(
             "client saturated: event-loop lag up to {} ms",
@@ -317,7 +320,10 @@ impl Track {
                 let within = |value: &&f64| op.holds(**value - lag.as_secs_f64(), bound);
                 self.values.iter().filter(late).filter(within).count() as u64
             }
-            (Unit::Seconds, Direction::Higher) | (Unit::PerSecond, _) => return Some(saturated),
+            (Unit::PerSecond, Direction::Higher) => return self.rate_moved_by(lag, saturated),
+            (Unit::Seconds, Direction::Higher) | (Unit::PerSecond, Direction::Lower) => {
+                return Some(saturated);
+            }
         };
         let doubtful = late_by_less + self.bursts;
         let stands = doubtful == 0
@@ -331,6 +337,40 @@ impl Track {
                 format!("{saturated}, and {bursts} answers that came in one burst may be its doing")
             }
         })
+    }
+
+    /// [`Track::moved_by`] for rates, of which more is better.
+    fn rate_moved_by(&self, lag: Duration, saturated: String) -> Option<String> {
+        let (op, bound, lag) = (self.objective.op, self.objective.bound, lag.as_secs_f64());
+        let (mut too_good, mut too_bad) = (0, 0);
+        for &(rate, over, good) in &self.rates {
+            if good {
+                too_good += u64::from(!op.holds(rate * over / (over + lag), bound));
+            } else {
+                let shortest = (over - lag).max(f64::MIN_POSITIVE);
+                too_bad += u64::from(op.holds(rate * over / shortest, bound));
+            }
+        }
+        let stands = match self.decision {
+            Some(Decision::Pass) => too_good == 0 || self.passes_with(too_good),
+            Some(Decision::Violated) => too_bad == 0 || self.fails_without(too_bad),
+            Some(Decision::Inconclusive(_)) | None => too_good + too_bad == 0,
+        };
+        let doubtful = too_good + too_bad;
+        (!stands).then(|| format!("{saturated}, which decides on {doubtful} samples"))
+    }
+
+    /// Whether the objective would pass with so many more failures.
+    fn passes_with(&self, doubtful: u64) -> bool {
+        let Rule::Sequential(account) = &self.rule else {
+            return false;
+        };
+        let tally = account.tally();
+        let failures = tally.failures().saturating_add(doubtful);
+        account
+            .design()
+            .pass_at(failures)
+            .is_some_and(|at| tally.n() >= at)
     }
 
     /// Whether the objective would be violated if so many of its failures were none.
