@@ -114,7 +114,9 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
-        Command::Plan { file, profile } => plan::plan(&file, profile.as_deref(), &mut out),
+        Command::Plan { file, profile } => {
+            plan::plan(&file, run::named(profile.as_deref()), &mut out)
+        }
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),

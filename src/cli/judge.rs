@@ -63,7 +63,9 @@ pub(super) struct Unmeasured {
 
 fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
     let (mut judged, mut mistakes) = (Vec::new(), Vec::new());
-    for file in files {
+    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
+    let is_spans = |file: &&PathBuf| file.to_string_lossy().ends_with(SPANS);
+    for file in files.iter().filter(|file| !is_spans(file)) {
         let paths = match evidence_files(file) {
             Ok(paths) => paths,
             Err(error) => {

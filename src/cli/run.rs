@@ -35,7 +35,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
-    let plans = match load(&args.files, args.profile.as_deref()) {
+    let plans = match load(&args.files, named(args.profile.as_deref())) {
         Ok(plans) => plans,
         Err(mistakes) => {
             complain(mistakes.trim_end());
@@ -141,6 +141,11 @@ fn settle_all(session: &Session, plans: &[Planned]) -> Vec<Settled> {
             })
             .collect()
     })
+}
+
+/// The profile that was asked for; an empty variable asks for none, as everywhere.
+pub(super) fn named(profile: Option<&str>) -> Option<&str> {
+    profile.filter(|name| !name.is_empty())
 }
 
 /// Reads and resolves spec files; every mistake of every file at once.

@@ -30,6 +30,10 @@ impl LoadError {
     pub fn render(&self, colour: bool) -> String {
         match self {
             Self::Spec(errors) => errors.render(colour),
+            Self::Read(path, error) if error.kind() == io::ErrorKind::IsADirectory => {
+                let folder = path.display();
+                format!("error: {folder} is a folder\n  = help: name its files: {folder}/*.yaml\n")
+            }
             Self::Read(path, error) => format!("error: cannot read {}: {error}\n", path.display()),
         }
     }
