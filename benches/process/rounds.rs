@@ -133,11 +133,18 @@ pub(crate) fn all(quick: bool, only: Option<u32>) -> Outcome<Vec<Row>> {
                 rounds: Vec::new(),
             })
             .collect();
-        for _ in 0..load.repeats {
+        for turn in 0..load.repeats {
+            // There and back, so that nobody is always the first.
+            if turn > 0 {
+                here.reverse();
+            }
             for row in &mut here {
                 row.rounds.push(round(load, row.client, row.telemetry)?);
                 write!(stderr(), ".")?;
             }
+        }
+        if load.repeats.is_multiple_of(2) {
+            here.reverse();
         }
         rows.append(&mut here);
     }

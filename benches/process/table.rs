@@ -24,13 +24,16 @@ impl fmt::Display for Table<'_> {
             .filter(|row| row.client != Client::Bare && row.telemetry)
         {
             if let Some(off) = self.like(row, row.load, row.client, false) {
-                let ratio = cpu(row) / cpu(off);
+                let more = row.rounds.iter().zip(&off.rounds).map(|(on, off)| {
+                    100.0 * (on.measured.cpu_ns as f64 / off.measured.cpu_ns as f64 - 1.0)
+                });
                 writeln!(
                     f,
-                    "\ntelemetry at {} streams, {:?}: {:+.1} % CPU",
+                    "\ntelemetry at {} streams, {:?}: {:+.1} % CPU, median of {} pairs",
                     row.load.streams,
                     row.client,
-                    100.0 * (ratio - 1.0)
+                    middle(more.collect()),
+                    row.rounds.len()
                 )?;
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Definitions in docs/streams.md; a packet is all content events less than 1 ms after its first.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::observation::{Gap, Packets};
@@ -38,6 +39,13 @@ pub(super) enum Buffered {
     Perhaps,
 }
 
+/// A kept gap that the next longer one replaces.
+#[derive(Debug, Default)]
+struct Least {
+    length: Duration,
+    place: usize,
+}
+
 /// Collects arrival times of content events.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
@@ -45,6 +53,8 @@ pub(super) struct Pacing {
     gaps: u64,
     mean: f64,
     m2: f64,
+    /// The shortest of the kept gaps, once there are as many as are kept.
+    least: Least,
     last_event: Option<Duration>,
     bursts: u64,
     in_bursts: Duration,
@@ -98,18 +108,35 @@ impl Pacing {
         let off = seconds - self.mean;
         self.mean += off / self.gaps as f64;
         self.m2 += off * (seconds - self.mean);
+        self.keep(gap);
+    }
+
+    /// Keeps a gap if it is one of the longest; they are put in order at the end only.
+    ///
+    /// Thousands of streams take turns, and of each the list is cold memory: a gap that does not
+    /// get into it must not touch it.
+    fn keep(&mut self, gap: Gap) {
         let longest = &mut self.packets.longest;
-        if longest.len() == LONGEST {
-            if longest
-                .last()
-                .is_some_and(|least| least.length >= gap.length)
-            {
-                return;
-            }
-            longest.pop();
+        if longest.len() < LONGEST {
+            longest.push(gap);
+        } else if gap.length > self.least.length
+            && let Some(place) = longest.get_mut(self.least.place)
+        {
+            *place = gap;
+        } else {
+            return;
         }
-        let place = longest.partition_point(|kept| kept.length >= gap.length);
-        longest.insert(place, gap);
+        if longest.len() == LONGEST {
+            // Of equal ones the last to come is the first to go.
+            let places = longest.iter().enumerate();
+            let least = places.min_by_key(|(_, kept)| (kept.length, Reverse(kept.packet)));
+            if let Some((place, kept)) = least {
+                self.least = Least {
+                    length: kept.length,
+                    place,
+                };
+            }
+        }
     }
 
     /// Content events so far.
@@ -152,6 +179,8 @@ impl Pacing {
             self.packets.gap_mean_s = Some(self.mean);
             self.packets.gap_m2_s2 = Some(self.m2);
         }
+        let longest = &mut self.packets.longest;
+        longest.sort_unstable_by_key(|gap| (Reverse(gap.length), gap.packet));
         self.packets
     }
 }
@@ -205,6 +234,17 @@ mod tests {
         assert!(lengths.is_sorted_by(|left, right| left >= right));
         assert_eq!(lengths[0], at(41));
         assert_eq!(lengths[15], at(26));
+    }
+
+    #[test]
+    fn of_equal_gaps_the_earliest_are_kept_in_their_order() {
+        let packets = paced((0..40).map(|step| at(step * 5))).close();
+        let kept: Vec<_> = packets.longest.iter().map(|gap| gap.packet).collect();
+        assert_eq!(kept, (1..=16).collect::<Vec<_>>());
+        let late = (0..40).map(|step| at(step * 5 + if step < 30 { 0 } else { 100 }));
+        let packets = paced(late).close();
+        let kept: Vec<_> = packets.longest.iter().map(|gap| gap.packet).collect();
+        assert_eq!(kept, [30].into_iter().chain(1..=15).collect::<Vec<_>>());
     }
 
     #[test]
