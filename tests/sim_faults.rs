@@ -122,7 +122,10 @@ fn expected(fault: &Fault) -> Row {
         Fault::ErrorAsContent => {
             completed(Class::ErrorAsContent, Phase::End, Party::ConcurrencyOrKey)
         }
-        Fault::Fake200 => fake(Class::Fake200JsonError, Ending::Errored, false, false),
+        Fault::Fake200 => Row {
+            party: Party::RelayMiddleware,
+            ..fake(Class::Fake200JsonError, Ending::Errored, false, false)
+        },
         Fault::Fake200Empty => fake(Class::Fake200Empty, Ending::Malformed, true, true),
         Fault::Fake200Html => fake(Class::Fake200Html, Ending::Malformed, false, false),
         Fault::Status { .. } => Row {

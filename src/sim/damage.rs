@@ -76,7 +76,7 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
         }) => return refused(*code, *retry_after_s),
         Some(Fault::Fake200) => {
             let error = chat::error(
-                "no available channel for this model",
+                "the request could not be completed",
                 "api_error",
                 None,
                 None,
