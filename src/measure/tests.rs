@@ -119,10 +119,11 @@ fn a_phase_that_failed_or_was_never_reached_is_the_worst() {
 #[test]
 fn speed_counts_the_tokens_after_the_first_packet() {
     // 21 tokens, 80 of 84 characters after the first packet, in 0.4 s.
-    let Reading::Value(tps) = read(Metric::Tps, good()) else {
+    let Reading::Rate { per_second, over_s } = read(Metric::Tps, good()) else {
         panic!("no speed");
     };
-    assert!((tps - 50.0).abs() < 1e-9, "{tps}");
+    assert!((per_second - 50.0).abs() < 1e-9, "{per_second}");
+    assert!((over_s - 0.4).abs() < 1e-9, "{over_s}");
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn speed_is_undefined_without_a_count_or_with_few_tokens() {
         ..judging()
     };
     let reading = Metric::Tps.reading(&sample(0, unknown()), &by_events);
-    assert!(matches!(reading, Reading::Value(tps) if (tps - 50.0).abs() < 1e-9));
+    assert!(reading.value().is_some_and(|tps| (tps - 50.0).abs() < 1e-9));
 }
 
 #[test]
@@ -149,12 +150,7 @@ fn reasoning_counts_toward_speed_only_when_it_was_streamed() {
             seen.packets.reasoning = streamed;
         })
     };
-    let speed = |streamed| {
-        let Reading::Value(tps) = read(Metric::Tps, reasoned(streamed)) else {
-            panic!("no speed");
-        };
-        tps
-    };
+    let speed = |streamed| read(Metric::Tps, reasoned(streamed)).value().unwrap();
     assert!((speed(false) - 50.0).abs() < 1e-9);
     assert!(speed(true) > 140.0);
     let odd = with(|seen| seen.usage.as_mut().unwrap().reasoning = Some(22));
