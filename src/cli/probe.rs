@@ -42,7 +42,7 @@ const DEFAULT_PROMPT: &str = "Count from one to twenty in English words, one per
 /// Arguments of `probe`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Base URL as the official SDK takes it, e.g. https://api.openai.com/v1
+    /// Base URL as the official SDK takes it, /v1 included
     base_url: String,
     /// Wire protocol
     #[arg(long, default_value = "openai-chat", value_parser = protocol)]

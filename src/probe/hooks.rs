@@ -1,8 +1,8 @@
 //! What reqwest's public hooks tell about one attempt, as timed marks.
 //!
 //! reqwest polls name resolution, connecting and the TLS handshake inside the task of the caller
-//! (or moves the whole connect future elsewhere), so two task-locals carry the identity: [`ATTEMPT`]
-//! is set around the request, [`LINK`] around each connect future that the attempt starts. Here is
+//! (or moves the whole connect future elsewhere), so two task-locals carry the identity: `ATTEMPT`
+//! is set around the request, `LINK` around each connect future that the attempt starts. Here is
 //! only the collecting; what the marks mean for an attempt is decided by the client that reads them.
 
 mod body;

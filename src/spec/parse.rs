@@ -18,7 +18,7 @@ use crate::plan::{OtelSettings, Workload};
 /// Keys that later versions read.
 const LATER: &[&str] = &["baseline", "regions", "windows"];
 
-/// Reads a spec; see [`super::parse`].
+/// Reads a spec; see [`super::parse()`].
 pub(super) fn parse(
     source: &str,
     text: &str,
