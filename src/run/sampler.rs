@@ -191,10 +191,11 @@ impl<'a> Recorder<'a> {
             return Err(error);
         }
         let close = Close {
-            reason: if self.judge.is_decided() && driven.reason != CloseReason::Interrupted {
-                CloseReason::Decided
-            } else {
-                driven.reason
+            // What the user or our own failure ended is not to read as the judge's decision.
+            reason: match driven.reason {
+                ended @ (CloseReason::Interrupted | CloseReason::Failed) => ended,
+                _ if self.judge.is_decided() => CloseReason::Decided,
+                ended @ (CloseReason::Decided | CloseReason::Budget | CloseReason::Limit) => ended,
             },
             at_unix_ns: Clock::start().unix_ns(),
             abandoned: driven.abandoned,
