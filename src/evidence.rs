@@ -59,6 +59,9 @@ pub struct Header {
     pub protocol: crate::dialect::Protocol,
     /// Transport that sent the requests.
     pub transport: crate::plan::TransportKind,
+    /// Whether streams were asked for.
+    #[serde(default = "streamed")]
+    pub stream: bool,
     /// Output budget asked for.
     pub max_tokens: Option<u64>,
     /// Length and SHA-256 of each message template, in place of its text.
@@ -71,6 +74,11 @@ pub struct Header {
     pub otel: OtelSettings,
     /// What is promised.
     pub objectives: Vec<Objective>,
+}
+
+/// Evidence without the member is of runs that asked for streams.
+const fn streamed() -> bool {
+    true
 }
 
 /// Length and hash of a text that is not kept.

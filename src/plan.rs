@@ -15,7 +15,7 @@ pub use resolve::resolve;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::dialect::{Message, Protocol};
+use crate::dialect::{self, Message, Protocol};
 use crate::expect::Expect;
 use crate::observation::named;
 use crate::spec::objective::Objective;
@@ -328,10 +328,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Most tokens that an answer may have; the larger where both of the members are set.
+    /// Most tokens that an answer may have, where the parameters say.
     pub fn max_tokens(&self) -> Option<u64> {
-        let member = |key: &str| self.params.get(key).and_then(Value::as_u64);
-        member("max_tokens").max(member("max_completion_tokens"))
+        dialect::budget(&self.params)
     }
 }
 

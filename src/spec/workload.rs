@@ -6,7 +6,7 @@ use super::error::{SpecError, did_you_mean};
 use super::reader::{Item, Reader};
 use super::relay;
 use super::tree::{Node, Value};
-use crate::dialect::Message;
+use crate::dialect::{self, Message};
 use crate::expect::Expect;
 use crate::plan::Workload;
 
@@ -52,7 +52,10 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         .and_then(|item| expect(r, &item))
         .unwrap_or_default();
     map.close(r, &["messages_file", "weight", "tags"]);
-    if !params.contains_key("max_tokens") && !params.contains_key("max_completion_tokens") {
+    if dialect::BUDGETS
+        .iter()
+        .all(|name| !params.contains_key(*name))
+    {
         params.insert("max_tokens".to_owned(), MAX_TOKENS.into());
     }
     Some(Workload {
@@ -111,9 +114,6 @@ fn template<'n>(r: &Reader<'_>, item: &Item<'n>) -> Option<&'n str> {
 /// Request members that relayproof sets itself.
 const OURS: &[&str] = &["model", "messages", "stream", "stream_options"];
 
-/// Request members that bound an answer, and so the worst case of a plan.
-const BUDGETS: &[&str] = &["max_tokens", "max_completion_tokens", "n"];
-
 fn params(r: &Reader<'_>, item: &Item<'_>) -> Option<Map<String, serde_json::Value>> {
     let map = item.map(r)?;
     let mut params = Map::new();
@@ -130,7 +130,8 @@ fn params(r: &Reader<'_>, item: &Item<'_>) -> Option<Map<String, serde_json::Val
             );
             continue;
         }
-        let value = if BUDGETS.contains(&key) {
+        // What bounds an answer bounds the worst case of a plan.
+        let value = if key == "n" || dialect::BUDGETS.contains(&key) {
             item.whole(r, 1, 1_000_000).map(serde_json::Value::from)
         } else {
             json(r, item.node, &item.path)

@@ -73,6 +73,7 @@ impl Reading {
             }
         }
         heard.flush_broken();
+        heard.end(at);
     }
 }
 
@@ -94,7 +95,7 @@ struct Broken {
 /// Everything that the body said.
 #[derive(Debug)]
 pub(super) struct Heard {
-    reader: Reader,
+    pub(super) reader: Reader,
     pub(super) answer: Answer,
     pub(super) notes: Notes,
     pub(super) counts: Counts,
@@ -187,7 +188,7 @@ impl Heard {
             name: event.name,
             data: event.data,
         };
-        if self.answer.moments.end_mark.is_some() {
+        if self.answer.moments.end_mark.is_some() && !self.reader.goes_on_after_end() {
             self.after_end(spot, frame);
             return;
         }
@@ -210,6 +211,14 @@ impl Heard {
             self.counts.idle_comments = 0;
         }
         Ok(())
+    }
+
+    /// Takes what the protocol makes of the body's end.
+    fn end(&mut self, at: Duration) {
+        let spot = self.spot(at, None);
+        let (answer, notes) = (&mut self.answer, &mut self.notes);
+        self.reader
+            .end(&mut |signal| answer.signal(spot, signal, notes));
     }
 
     fn unreadable(&mut self, spot: Spot, frame: Frame<'_>, fault: Unreadable) {

@@ -63,6 +63,7 @@ pub(crate) fn header() -> Header {
         base_url: "https://relay.example:8443/v1".into(),
         protocol: Protocol::OpenaiChat,
         transport: TransportKind::Raw,
+        stream: true,
         max_tokens: Some(128),
         prompt: Vec::new(),
         sampling: Sampling {
