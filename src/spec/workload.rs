@@ -3,6 +3,7 @@
 use serde_json::{Map, Number};
 
 use super::error::{SpecError, did_you_mean};
+use super::expect;
 use super::reader::{Item, Reader};
 use super::relay;
 use super::tree::{Node, Value};
@@ -49,7 +50,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         .unwrap_or_default();
     let expect = map
         .get(r, "expect")
-        .and_then(|item| expect(r, &item))
+        .and_then(|item| expect::read(r, &item))
         .unwrap_or_default();
     map.close(r, &["messages_file", "weight", "tags"]);
     if dialect::BUDGETS
@@ -187,25 +188,4 @@ fn json(r: &Reader<'_>, node: &Node, path: &str) -> Option<serde_json::Value> {
             Json::Object(map)
         }
     })
-}
-
-fn expect(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {
-    let mut map = item.map(r)?;
-    let mut texts = |key| {
-        let read = map.get(r, key).and_then(|item| item.texts(r));
-        read.unwrap_or_default()
-    };
-    let expect = Expect {
-        finish_reason: texts("finish_reason"),
-        contains: texts("contains"),
-        not_contains: texts("not_contains"),
-        min_chars: map
-            .get(r, "min_chars")
-            .and_then(|item| item.whole(r, 1, 1_000_000)),
-    };
-    map.close(
-        r,
-        &["not_regex", "regex", "json_schema_file", "seal_allowance"],
-    );
-    Some(expect)
 }
