@@ -86,6 +86,7 @@ pub(crate) fn header() -> Header {
         },
         otel: OtelSettings::default(),
         objectives: vec![objective()],
+        price: None,
     }
 }
 
