@@ -4,12 +4,14 @@
 //! contents are read by whoever runs the plan.
 
 pub mod budget;
+mod price;
 mod resolve;
 mod schedule;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use price::Price;
 pub use resolve::resolve;
 
 use serde::{Deserialize, Serialize};
@@ -160,6 +162,8 @@ pub struct Cell {
     pub id: String,
     /// Why the cell's tests are ignored, where the spec says so.
     pub ignored: Option<String>,
+    /// What the relay charges for the model, where the spec says so.
+    pub price: Option<Price>,
 }
 
 impl Cell {

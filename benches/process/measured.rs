@@ -310,5 +310,6 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
+        price: cell.price,
     }
 }

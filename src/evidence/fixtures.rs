@@ -288,6 +288,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         judge: judging(),
         otel: OtelSettings::default(),
         objectives,
+        price: None,
     }
 }
 

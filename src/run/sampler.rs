@@ -291,5 +291,6 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
+        price: cell.price,
     }
 }

@@ -87,6 +87,7 @@ pub(crate) fn header() -> Header {
         },
         otel: OtelSettings::default(),
         objectives: vec![objective()],
+        price: None,
     }
 }
 
