@@ -71,6 +71,10 @@ pub struct Header {
     pub otel: OtelSettings,
     /// What is promised.
     pub objectives: Vec<Objective>,
+    /// Share of normal stops that may lack their seal, in parts per million, where one is asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_allowance_ppm: Option<u32>,
 }
 
 /// Length and hash of a text that is not kept.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Conditions on one answer; each unmet one is named in `Observation::unmet`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Expect {
     /// Finish reasons that are fine; empty means any.
@@ -16,6 +16,24 @@ pub struct Expect {
     pub contains: Vec<String>,
     /// Texts that must not be there.
     pub not_contains: Vec<String>,
+    /// Share of normal stops that may lack the seal that was asked for, in parts per million:
+    /// models disobey at times, and only what goes beyond is the relay's.
+    pub seal_allowance_ppm: u32,
+}
+
+/// What models leave out of their own accord, where a workload does not say.
+const SEAL_ALLOWANCE_PPM: u32 = 20_000;
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self {
+            finish_reason: Vec::new(),
+            min_chars: None,
+            contains: Vec::new(),
+            not_contains: Vec::new(),
+            seal_allowance_ppm: SEAL_ALLOWANCE_PPM,
+        }
+    }
 }
 
 impl Expect {
@@ -57,6 +75,7 @@ mod tests {
             min_chars: Some(6),
             contains: vec!["Paris".to_owned(), "France".to_owned()],
             not_contains: vec!["quota".to_owned()],
+            ..Expect::default()
         };
         assert!(expect.unmet("Paris, France", Some("stop")).is_empty());
         assert_eq!(

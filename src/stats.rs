@@ -4,6 +4,7 @@
 //! function of two counts, how many samples there were and how many of them were bad.
 
 pub mod interval;
+pub mod look;
 pub mod operating;
 pub mod quantile;
 pub mod sequential;

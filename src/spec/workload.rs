@@ -3,6 +3,7 @@
 use serde_json::{Map, Number};
 
 use super::error::{SpecError, did_you_mean};
+use super::quantity;
 use super::reader::{Item, Reader};
 use super::relay;
 use super::tree::{Node, Value};
@@ -47,10 +48,17 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         .get(r, "params")
         .and_then(|item| params(r, &item))
         .unwrap_or_default();
-    let expect = map
-        .get(r, "expect")
-        .and_then(|item| expect(r, &item))
+    let conditions = map.get(r, "expect");
+    let expect = conditions
+        .as_ref()
+        .and_then(|item| expect(r, item))
         .unwrap_or_default();
+    let unasked = messages
+        .as_ref()
+        .is_some_and(|all| !all.iter().any(Message::asks_for_seal));
+    if let Some(conditions) = conditions.filter(|_| unasked) {
+        refuse_idle_allowance(r, &conditions);
+    }
     map.close(r, &["messages_file", "weight", "tags"]);
     if !params.contains_key("max_tokens") && !params.contains_key("max_completion_tokens") {
         params.insert("max_tokens".to_owned(), MAX_TOKENS.into());
@@ -201,10 +209,40 @@ fn expect(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {
         min_chars: map
             .get(r, "min_chars")
             .and_then(|item| item.whole(r, 1, 1_000_000)),
+        seal_allowance_ppm: map
+            .get(r, "seal_allowance")
+            .and_then(|item| seal_allowance(r, &item))
+            .unwrap_or(Expect::default().seal_allowance_ppm),
     };
-    map.close(
-        r,
-        &["not_regex", "regex", "json_schema_file", "seal_allowance"],
-    );
+    map.close(r, &["not_regex", "regex", "json_schema_file"]);
     Some(expect)
+}
+
+/// A share of missing seals that still says something of the others.
+fn seal_allowance(r: &Reader<'_>, item: &Item<'_>) -> Option<u32> {
+    let ppm = item.quantity(r, quantity::share_ppm)?;
+    if ppm <= 500_000 {
+        return Some(ppm);
+    }
+    r.refuse(
+        SpecError::new(item.span(), format!("`{}` is out of bounds", item.path))
+            .label("expected 50% at most")
+            .help("`2%` is usual, `0%` counts every missing seal against the relay"),
+    )
+}
+
+/// Refuses an allowance for seals that nobody asks for.
+fn refuse_idle_allowance(r: &Reader<'_>, expect: &Item<'_>) {
+    if let Value::Map(entries) = &expect.node.value
+        && let Some(entry) = entries.iter().find(|entry| entry.key == "seal_allowance")
+    {
+        r.note(
+            SpecError::new(
+                entry.key_span.clone(),
+                "no message of this workload asks for a seal",
+            )
+            .label("nothing to allow")
+            .help("put `{{seal}}` in a message, like: End your answer with `{{seal}}`."),
+        );
+    }
 }
