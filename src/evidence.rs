@@ -77,6 +77,10 @@ pub struct Header {
     /// What the relay charges for the model, where the spec says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Share of normal stops that may lack their seal, in parts per million, where one is asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_allowance_ppm: Option<u32>,
 }
 
 /// Evidence without the member is of runs that asked for streams.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Conditions on one answer; each unmet one is named in `Observation::unmet`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Expect {
     /// Finish reasons that are fine; empty means any.
@@ -24,6 +24,26 @@ pub struct Expect {
     /// Where the detectors of odd streams draw their lines.
     #[serde(skip_serializing_if = "Detect::is_default")]
     pub detect: Detect,
+    /// Share of normal stops that may lack the seal that was asked for, in parts per million:
+    /// models disobey at times, and only what goes beyond is the relay's.
+    pub seal_allowance_ppm: u32,
+}
+
+/// What models leave out of their own accord, where a workload does not say.
+const SEAL_ALLOWANCE_PPM: u32 = 20_000;
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self {
+            finish_reason: Vec::new(),
+            min_chars: None,
+            contains: Vec::new(),
+            not_contains: Vec::new(),
+            shape: None,
+            detect: Detect::default(),
+            seal_allowance_ppm: SEAL_ALLOWANCE_PPM,
+        }
+    }
 }
 
 /// A shape that the prompt asks for and that an answer cut short does not have.

@@ -292,5 +292,6 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
         price: cell.price,
+        seal_allowance_ppm: cell.seal_allowance_ppm(),
     }
 }

@@ -25,11 +25,12 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {
             .get(r, "detect")
             .and_then(|item| detect(r, &item))
             .unwrap_or_default(),
+        seal_allowance_ppm: map
+            .get(r, "seal_allowance")
+            .and_then(|item| seal_allowance(r, &item))
+            .unwrap_or(Expect::default().seal_allowance_ppm),
     };
-    map.close(
-        r,
-        &["not_regex", "regex", "json_schema_file", "seal_allowance"],
-    );
+    map.close(r, &["not_regex", "regex", "json_schema_file"]);
     Some(expect)
 }
 
@@ -88,4 +89,17 @@ fn detect(r: &Reader<'_>, item: &Item<'_>) -> Option<Detect> {
     }
     map.close(r, &[]);
     Some(detect)
+}
+
+/// A share of missing seals that still says something of the others.
+fn seal_allowance(r: &Reader<'_>, item: &Item<'_>) -> Option<u32> {
+    let ppm = item.quantity(r, quantity::share_ppm)?;
+    if ppm <= 500_000 {
+        return Some(ppm);
+    }
+    r.refuse(
+        SpecError::new(item.span(), format!("`{}` is out of bounds", item.path))
+            .label("expected 50% at most")
+            .help("`2%` is usual, `0%` counts every missing seal against the relay"),
+    )
 }

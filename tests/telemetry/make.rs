@@ -86,6 +86,7 @@ pub(crate) fn header() -> Header {
             tokens: Tokens::Usage,
         },
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
         objectives: vec![objective()],
         price: None,
     }
@@ -295,6 +296,7 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 
 pub(crate) fn violated() -> Verdict {
     Verdict {
+        seals: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,
