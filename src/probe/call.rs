@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
 
 use super::Attempts;
 use super::cancel::Cancel;
@@ -13,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::scrub::Scrub;
 use super::transport::Request;
 use super::{retry, trace};
-use crate::dialect::Prompt;
+use crate::dialect::{self, Prompt};
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Ending;
 use crate::plan::{Cell, Retry, Slot};
@@ -64,7 +63,7 @@ impl Call {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
                 model: prompt.model.clone(),
-                max_tokens: output_budget(&prompt.params),
+                max_tokens: dialect::budget(&prompt.params),
                 usage: prompt.usage,
                 seal: cell.seal(&slot),
                 request_bytes: body.len() as u64,
@@ -96,13 +95,6 @@ impl Call {
         self.asked.keep_text = true;
         self
     }
-}
-
-/// The output budget that the request names.
-fn output_budget(params: &Map<String, Value>) -> Option<u64> {
-    ["max_completion_tokens", "max_tokens"]
-        .iter()
-        .find_map(|name| params.get(*name)?.as_u64())
 }
 
 /// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].

@@ -104,7 +104,7 @@ fn http_error(exchange: &mut Exchange, spot: Spot) {
         return;
     }
     let mut said = None;
-    if let Outside::JsonError(error) = heard.outside.kind() {
+    if let Outside::JsonError(error) = heard.outside.kind(&heard.reader) {
         said = Some(error);
     }
     let text = heard.outside.text();
@@ -202,7 +202,7 @@ fn outside_of_events(exchange: &mut Exchange, over: Over, spot: Spot, kind: Kind
     let heard = &mut exchange.reading.heard;
     let answer = &heard.answer;
     let alone = answer.objects == 0 && answer.error.is_none() && heard.unreadable == 0;
-    let found = heard.outside.kind();
+    let found = heard.outside.kind(&heard.reader);
     let spot = heard.outside.first().unwrap_or(spot);
     let events = matches!(kind, Kind::Events { .. });
     let (class, detail) = match (&found, alone) {
@@ -308,7 +308,7 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     let answer = &heard.answer;
     let marked = answer.moments.end_mark.is_some();
     let refused = exchange.head.as_ref().is_some_and(|head| !head.is_2xx());
-    let sealed = asked.seal.as_deref().map(|seal| answer.is_sealed(seal));
+    let sealed = answer.sealed(asked.seal.as_deref(), asked.expect.shape.as_ref());
     let unmet = if marked {
         let reason = answer.finish.as_ref().map(|(_, reason)| reason.as_str());
         asked.expect.unmet(&answer.text, reason)

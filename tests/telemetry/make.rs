@@ -63,6 +63,7 @@ pub(crate) fn header() -> Header {
         base_url: "https://relay.example:8443/v1".into(),
         protocol: Protocol::OpenaiChat,
         transport: TransportKind::Raw,
+        stream: true,
         max_tokens: Some(128),
         prompt: Vec::new(),
         sampling: Sampling {
@@ -85,7 +86,9 @@ pub(crate) fn header() -> Header {
             tokens: Tokens::Usage,
         },
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
         objectives: vec![objective()],
+        price: None,
     }
 }
 
@@ -293,6 +296,7 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 
 pub(crate) fn violated() -> Verdict {
     Verdict {
+        seals: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,
