@@ -60,6 +60,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
 }
 
+/// Reads a percentage as specs write it, `99.5%`, as parts per million.
+///
+/// # Errors
+///
+/// Says what is wrong and what to write.
+pub fn percentage(text: &str) -> Result<u32, String> {
+    quantity::share_ppm(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+}
+
 /// The text of a spec file.
 ///
 /// # Errors
