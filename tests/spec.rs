@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use relayproof::cli::plan::Args;
 use relayproof::plan::{self, ConnectionMode, Endpoint, KeySource, Plan, Retry, Slot};
 use relayproof::spec::objective::Objective;
 use relayproof::spec::{self, SpecErrors};
@@ -619,7 +620,7 @@ fn every_whole_spec_in_the_documentation_is_right() {
 fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
     let mut out = Vec::new();
     let file = folder("tests/data/specs/good/ten-lines.yaml");
-    let exit = relayproof::cli::plan::plan(&file, None, &mut out).unwrap();
+    let exit = relayproof::cli::plan::plan(&Args::of(file), &mut out).unwrap();
     assert_eq!(exit, relayproof::cli::Exit::Pass);
     let text = String::from_utf8(out).unwrap();
     for line in text.lines().skip(1) {
@@ -628,6 +629,8 @@ fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
     for part in [
         "373",
         "1,175 calls",
+        "99.798%",
+        "94.0%",
         "2.54-8.68%",
         "alpha/gpt-4o-mini/default",
         "ALPHA_KEY",

@@ -32,6 +32,18 @@ pub struct Args {
     format: Format,
 }
 
+impl Args {
+    /// The plan of a file, as text, with nothing else asked for.
+    pub const fn of(file: PathBuf) -> Self {
+        Self {
+            file,
+            profile: None,
+            assume: Vec::new(),
+            format: Format::Text,
+        }
+    }
+}
+
 /// Prints the plan of a spec; its mistakes are no plan and go to stderr.
 ///
 /// # Errors

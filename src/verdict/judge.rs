@@ -157,9 +157,10 @@ impl Judge {
     }
 
     fn is_over(&self) -> bool {
-        if self.next >= self.max_samples {
-            return true;
-        }
+        self.next >= self.max_samples || self.objectives_end_it()
+    }
+
+    fn objectives_end_it(&self) -> bool {
         let stop_at_first = self.judging.stop == Stop::First;
         let mut holding = self
             .tracks
@@ -174,6 +175,11 @@ impl Judge {
     /// cell and has come, or every planned slot is accounted for.
     pub const fn is_decided(&self) -> bool {
         self.over
+    }
+
+    /// Whether the objectives themselves end sampling, and not only the planned number of samples.
+    pub fn is_decided_by_objectives(&self) -> bool {
+        self.objectives_end_it()
     }
 
     /// Samples that the decision rests on.

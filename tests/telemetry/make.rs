@@ -86,6 +86,8 @@ pub(crate) fn header() -> Header {
         },
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives: vec![objective()],
     }
 }
