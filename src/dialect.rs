@@ -4,9 +4,12 @@
 //! A dialect turns a [`Prompt`] into a request body and a frame into [`Signal`]s; what they mean
 //! for the attempt is the exchange's business.
 
+mod anthropic_messages;
 mod error;
+mod gemini;
 mod member;
 pub mod openai_chat;
+mod openai_responses;
 
 use std::fmt;
 
@@ -20,14 +23,23 @@ named! {
     Protocol {
         /// OpenAI chat completions.
         OpenaiChat = "openai-chat",
+        /// OpenAI responses.
+        OpenaiResponses = "openai-responses",
+        /// Anthropic messages.
+        AnthropicMessages = "anthropic-messages",
+        /// Gemini `generateContent` and `streamGenerateContent`.
+        Gemini = "gemini",
     }
 }
 
 impl Protocol {
-    /// Path of the request, to be appended to the base URL.
-    pub fn path(self, model: &str) -> String {
+    /// Path of the request, to be appended to the base URL, and its query.
+    pub fn target(self, model: &str, stream: bool) -> (String, Option<&'static str>) {
         match self {
-            Self::OpenaiChat => openai_chat::path(model),
+            Self::OpenaiChat => (openai_chat::path(), None),
+            Self::OpenaiResponses => (openai_responses::path(), None),
+            Self::AnthropicMessages => (anthropic_messages::path(), None),
+            Self::Gemini => gemini::target(model, stream),
         }
     }
 
@@ -35,14 +47,20 @@ impl Protocol {
     pub fn body(self, prompt: &Prompt) -> Vec<u8> {
         match self {
             Self::OpenaiChat => openai_chat::body(prompt),
+            Self::OpenaiResponses => openai_responses::body(prompt),
+            Self::AnthropicMessages => anthropic_messages::body(prompt),
+            Self::Gemini => gemini::body(prompt),
         }
     }
 
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
-        match self {
-            Self::OpenaiChat => Reader(State::OpenaiChat(openai_chat::Twin::default())),
-        }
+        Reader(match self {
+            Self::OpenaiChat => State::OpenaiChat(openai_chat::Twin::default()),
+            Self::OpenaiResponses => State::OpenaiResponses(Box::default()),
+            Self::AnthropicMessages => State::AnthropicMessages(Box::default()),
+            Self::Gemini => State::Gemini(Box::default()),
+        })
     }
 }
 
@@ -59,6 +77,18 @@ pub struct Prompt {
     pub stream: bool,
     /// Whether to ask for usage.
     pub usage: bool,
+}
+
+/// Request members that bound an answer, whatever the protocol calls it; each protocol asks with
+/// the name of its own.
+pub const BUDGETS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+
+/// Most tokens that an answer may have; the largest where several of the members are set.
+pub fn budget(params: &Map<String, Value>) -> Option<u64> {
+    let set = BUDGETS
+        .iter()
+        .filter_map(|name| params.get(*name)?.as_u64());
+    set.max()
 }
 
 /// One message.
@@ -205,6 +235,12 @@ pub struct Reader(State);
 enum State {
     /// No life cycle; the frame that later ones resemble.
     OpenaiChat(openai_chat::Twin),
+    /// Items and parts that are open.
+    OpenaiResponses(Box<openai_responses::Life>),
+    /// The message and its blocks.
+    AnthropicMessages(Box<anthropic_messages::Life>),
+    /// The finish that the body's end makes final.
+    Gemini(Box<gemini::Life>),
 }
 
 impl Reader {
@@ -216,6 +252,19 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &mut self.0 {
             State::OpenaiChat(twin) => openai_chat::frame(twin, frame, sink),
+            State::OpenaiResponses(life) => life.frame(frame, sink),
+            State::AnthropicMessages(life) => life.frame(frame, sink),
+            State::Gemini(life) => life.frame(frame, sink),
+        }
+    }
+
+    /// The body has ended: signals what only its end makes certain.
+    pub fn end(&mut self, sink: &mut dyn FnMut(Signal<'_>)) {
+        match &mut self.0 {
+            State::OpenaiChat(_) => {}
+            State::OpenaiResponses(life) => life.end(sink),
+            State::AnthropicMessages(life) => life.end(sink),
+            State::Gemini(life) => life.end(sink),
         }
     }
 
@@ -227,6 +276,9 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::answer(body, sink),
+            State::OpenaiResponses(_) => openai_responses::answer(body, sink),
+            State::AnthropicMessages(_) => anthropic_messages::answer(body, sink),
+            State::Gemini(_) => gemini::answer(body, sink),
         }
     }
 
@@ -234,6 +286,29 @@ impl Reader {
     pub fn is_end_mark(&self, data: &str) -> bool {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::is_end_mark(data),
+            State::OpenaiResponses(_) => openai_responses::is_end_mark(data),
+            State::AnthropicMessages(_) => anthropic_messages::is_end_mark(data),
+            State::Gemini(_) => false,
         }
+    }
+
+    /// Whether the end mark is a member of an ordinary event, after which more events may come:
+    /// the stream is whole at the last one, and only the body's end says which that was.
+    pub fn goes_on_after_end(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(_) => true,
+        }
+    }
+
+    /// Whether a JSON text that should have been a stream is this protocol's whole answer.
+    pub fn is_answer(&self, json: &str) -> bool {
+        let member = match &self.0 {
+            State::OpenaiChat(_) => "\"choices\"",
+            State::OpenaiResponses(_) => "\"output\"",
+            State::AnthropicMessages(_) => "\"content\"",
+            State::Gemini(_) => "\"candidates\"",
+        };
+        json.contains(member)
     }
 }

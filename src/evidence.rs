@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Observation, micros, named, opt_micros};
-use crate::plan::{Judging, OtelSettings, Sampling};
+use crate::observation::{Loss, Observation, micros, named, opt_micros};
+use crate::plan::{Judging, OtelSettings, Price, Sampling};
 use crate::spec::objective::Objective;
 
 /// Version of the file format.
@@ -63,6 +63,9 @@ pub struct Header {
     pub protocol: crate::dialect::Protocol,
     /// Transport that sent the requests.
     pub transport: crate::plan::TransportKind,
+    /// Whether streams were asked for.
+    #[serde(default = "streamed")]
+    pub stream: bool,
     /// Output budget asked for.
     pub max_tokens: Option<u64>,
     /// Length and SHA-256 of each message template, in place of its text.
@@ -75,6 +78,9 @@ pub struct Header {
     pub otel: OtelSettings,
     /// What is promised.
     pub objectives: Vec<Objective>,
+    /// What the relay charges for the model, where the spec says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Share of normal stops that may lack their seal, in parts per million, where one is asked
     /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +107,11 @@ named! {
         /// Something was left open.
         Inconclusive = "inconclusive",
     }
+}
+
+/// Evidence without the member is of runs that asked for streams.
+const fn streamed() -> bool {
+    true
 }
 
 /// Length and hash of a text that is not kept.
@@ -270,6 +281,9 @@ pub struct SelfCheck {
     /// Wall clock against monotonic clock over the run; a step of the wall clock shows here.
     #[serde(rename = "clock_step_us", with = "micros")]
     pub clock_step: Duration,
+    /// Calls that failed for want of files, ports, memory or a network on our side.
+    #[serde(default)]
+    pub own_failures: u64,
     /// Why the run is invalid, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -288,6 +302,27 @@ const ONE_PAUSE: u64 = 5;
 /// pause of the machine explains. A run of 74 starts would otherwise hang on a single one.
 pub const fn too_many_late(late: u64, starts: u64) -> bool {
     late > ONE_PAUSE && late.saturating_mul(100) > starts
+}
+
+/// Whether so many calls that failed for our own want make a run invalid: more than one in a
+/// hundred. Each is a missing slot besides, which helps no verdict.
+pub const fn too_many_own(failed: u64, calls: u64) -> bool {
+    failed.saturating_mul(100) > calls
+}
+
+/// Why such a run is invalid, in words.
+pub fn own_failures(failed: u64, calls: u64) -> String {
+    format!(
+        "{failed} of {calls} calls failed for want of files, ports, memory or a network on our side"
+    )
+}
+
+impl Sample {
+    /// Whether the call failed because this machine had no file, port, memory or network for it.
+    pub fn failed_for_our_want(&self) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|attempt| attempt.observation.lost == Some(Loss::Local))
+    }
 }
 
 impl SelfCheck {

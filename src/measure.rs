@@ -3,6 +3,7 @@
 //! Aggregates nothing and decides nothing. A failed sample is the worst value of a metric, never
 //! left out; only a value that cannot exist (usage missing, too few tokens or gaps) is undefined.
 
+pub mod cost;
 pub mod metric;
 pub mod shape;
 pub mod words;

@@ -4,6 +4,7 @@
 //! contents are read by whoever runs the plan.
 
 pub mod budget;
+mod price;
 pub mod prospects;
 mod resolve;
 mod schedule;
@@ -11,12 +12,13 @@ mod schedule;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use price::Price;
 pub use resolve::resolve;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::dialect::{Message, Protocol};
+use crate::dialect::{self, Message, Protocol};
 use crate::expect::Expect;
 use crate::observation::named;
 use crate::spec::objective::Objective;
@@ -205,6 +207,8 @@ pub struct Cell {
     pub id: String,
     /// Why the cell's tests are ignored, where the spec says so.
     pub ignored: Option<String>,
+    /// What the relay charges for the model, where the spec says so.
+    pub price: Option<Price>,
 }
 
 impl Cell {
@@ -221,8 +225,9 @@ impl Cell {
     /// Share of normal stops that may lack their seal, in parts per million; `None` where the
     /// workload asks for none.
     pub fn seal_allowance_ppm(&self) -> Option<u32> {
-        let asked = self.workload.messages.iter().any(Message::asks_for_seal);
-        asked.then_some(self.workload.expect.seal_allowance_ppm)
+        let expect = &self.workload.expect;
+        let nonce = self.workload.messages.iter().any(Message::asks_for_seal);
+        (nonce || expect.shape.is_some()).then_some(expect.seal_allowance_ppm)
     }
 }
 
@@ -380,10 +385,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Most tokens that an answer may have; the larger where both of the members are set.
+    /// Most tokens that an answer may have, where the parameters say.
     pub fn max_tokens(&self) -> Option<u64> {
-        let member = |key: &str| self.params.get(key).and_then(Value::as_u64);
-        member("max_tokens").max(member("max_completion_tokens"))
+        dialect::budget(&self.params)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Sees nothing of ours: it writes wire text by hand, so that it shares no bug with the decoder.
 
-mod chat;
+mod ask;
 mod damage;
 mod draw;
 mod fault;
@@ -12,6 +12,7 @@ mod pace;
 mod script;
 mod server;
 mod tls;
+mod voice;
 
 pub use fault::{Fault, Params, Planned};
 pub use log::{Served, Write};

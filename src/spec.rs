@@ -7,6 +7,7 @@
 mod coherence;
 mod duration;
 mod error;
+mod expect;
 mod inherit;
 mod interpolate;
 pub mod objective;

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Parser;
 use proptest::prelude::*;
-use relayproof::cli::plan::Args;
 use relayproof::plan::{self, ConnectionMode, Endpoint, KeySource, Plan, Retry, Slot};
 use relayproof::spec::objective::Objective;
 use relayproof::spec::{self, SpecErrors};
@@ -504,6 +504,10 @@ fn the_digest_changes_with_what_is_done_and_not_with_how_it_is_written() {
         format!("\u{feff}{base}"),
         base.replace('\n', "\r\n"),
         format!("{base}otel: {{ trace_url: \"http://x/{{trace_id}}\" }}\n"),
+        base.replace(
+            "    models: [gpt-4o-mini]",
+            "    models: [gpt-4o-mini]\n    pricing: { gpt-4o-mini: { input: 1, output: 2 } }",
+        ),
     ];
     for text in same {
         assert_eq!(digest(&text), digest(&base), "{text}");
@@ -521,6 +525,33 @@ fn the_digest_changes_with_what_is_done_and_not_with_how_it_is_written() {
     let mut digests: BTreeSet<String> = other.iter().map(|text| digest(text)).collect();
     digests.insert(digest(&base));
     assert_eq!(digests.len(), other.len() + 1);
+}
+
+#[test]
+fn a_cell_has_the_price_of_its_own_relay_and_model_or_none() {
+    let plan = everything();
+    let prices = |name: &str| -> Vec<_> {
+        let of_relay = plan.cells.iter().filter(|cell| cell.relay.name == name);
+        of_relay
+            .map(|cell| {
+                (
+                    cell.model.as_str(),
+                    cell.price.map(|price| price.multiplier),
+                )
+            })
+            .collect()
+    };
+    let [mini, .., sonnet] = prices("alpha")[..] else {
+        panic!("{:?}", prices("alpha"));
+    };
+    assert_eq!(mini, ("gpt-4o-mini", Some(0.8)));
+    assert_eq!(sonnet, ("vendor/claude-sonnet", Some(1.0)));
+    let price = plan.cells[0].price.unwrap();
+    assert_eq!((price.cached_input, price.fx), (Some(0.075), None));
+    // Beta extends alpha, but a price is what one relay charges.
+    assert!(!prices("beta").is_empty());
+    assert!(prices("beta").iter().all(|(_, price)| price.is_none()));
+    assert!(prices("embedded").iter().all(|(_, price)| price.is_none()));
 }
 
 #[test]
@@ -616,11 +647,19 @@ fn every_whole_spec_in_the_documentation_is_right() {
     }
 }
 
+/// The arguments of `relayproof plan`, read as the command reads them.
+#[derive(clap::Parser)]
+struct PlanCommand {
+    #[command(flatten)]
+    args: relayproof::cli::plan::Args,
+}
+
 #[test]
 fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
     let mut out = Vec::new();
     let file = folder("tests/data/specs/good/ten-lines.yaml");
-    let exit = relayproof::cli::plan::plan(&Args::of(file), &mut out).unwrap();
+    let args = PlanCommand::parse_from([Path::new("plan"), &file]).args;
+    let exit = relayproof::cli::plan::plan(&args, &mut out).unwrap();
     assert_eq!(exit, relayproof::cli::Exit::Pass);
     let text = String::from_utf8(out).unwrap();
     for line in text.lines().skip(1) {
@@ -800,7 +839,8 @@ fn every_key_that_is_read_is_in_the_documentation() {
     let text = "relayproof: 1\nzzzzzzzzzz: 1\nrelays:\n  \
         - name: a\n    zzzzzzzzzz: 1\n    base_url: https://a.example/v1\n    models: [m]\n    \
           api_key: { zzzzzzzzzz: 1 }\n    tls: { zzzzzzzzzz: 1 }\n    \
-          timeouts: { zzzzzzzzzz: 1 }\n    retry: { zzzzzzzzzz: 1 }\n    proxy: { zzzzzzzzzz: 1 }\n  \
+          timeouts: { zzzzzzzzzz: 1 }\n    retry: { zzzzzzzzzz: 1 }\n    proxy: { zzzzzzzzzz: 1 }\n    \
+          pricing: { m: { zzzzzzzzzz: 1 } }\n  \
         - { name: b, simulate: { zzzzzzzzzz: 1 } }\n\
         workloads:\n  - name: w\n    zzzzzzzzzz: 1\n    \
           messages: [{ zzzzzzzzzz: 1 }]\n    expect: { zzzzzzzzzz: 1 }\n\
@@ -811,7 +851,7 @@ fn every_key_that_is_read_is_in_the_documentation() {
     let said = mistakes_of(text);
     assert_eq!(
         said.matches("the keys here are").count(),
-        19,
+        20,
         "one list a map:\n{said}"
     );
     let documented = fs::read_to_string(folder("docs/spec.md")).unwrap();

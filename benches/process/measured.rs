@@ -313,5 +313,6 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         earlier_runs: Vec::new(),
         core_digest: String::new(),
         objectives: cell.objectives.clone(),
+        price: cell.price,
     }
 }

@@ -17,7 +17,7 @@ use twin::Watch;
 use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
-pub(super) fn path(_model: &str) -> String {
+pub(super) fn path() -> String {
     "/chat/completions".to_owned()
 }
 

@@ -235,6 +235,7 @@ fn cell(
         objectives: objectives.to_vec(),
         id: String::new(),
         ignored: relay.ignored.clone(),
+        price: relay.pricing.get(model).copied(),
     };
     cell.id = super::schedule::short_hash(&["cell", digest, &cell.name()]);
     cell
@@ -244,7 +245,7 @@ fn cell(
 /// without it.
 ///
 /// Left out on purpose: header values and proxy passwords (secrets), key commands (may hold one),
-/// where in the text things stand (comments move them), and what only concerns reports.
+/// where in the text things stand (comments move them), and what only concerns reports (prices too).
 fn digests(
     spec: &Spec,
     settings: &Settings,

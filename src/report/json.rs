@@ -84,6 +84,7 @@ fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanatio
         "further_clean": verdict.further_clean,
         "rule": verdict.rule,
         "failing": verdict.failing,
+        "bursty": verdict.bursty,
         "seals": verdict.seals.map(|seals| json!({
             "stops": seals.stops,
             "unsealed": seals.unsealed,

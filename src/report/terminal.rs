@@ -153,6 +153,15 @@ fn line(
     } else if verdict.decision == Decision::Pass && summary.judging.mode == Mode::Guard {
         text.push_str("; shown to meet it");
     }
+    if let Some(bursts) = &verdict.bursty {
+        let _ = write!(
+            text,
+            "; bursty: {} of {} failures within {}",
+            bursts.crowd,
+            bursts.failures,
+            words::seconds(bursts.bucket_s)
+        );
+    }
     let lenient = match verdict.decision {
         Decision::Pass => false,
         Decision::Violated => objective.severity == Severity::Warn,

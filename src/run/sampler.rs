@@ -285,6 +285,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         base_url: target.endpoint.base().to_owned(),
         protocol: cell.relay.protocol,
         transport: cell.relay.transport,
+        stream: cell.relay.stream,
         max_tokens: cell.max_tokens(),
         prompt: cell
             .workload
@@ -303,6 +304,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
+        price: cell.price,
         seal_allowance_ppm: cell.seal_allowance_ppm(),
         earlier_runs: Vec::new(),
     }

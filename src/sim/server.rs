@@ -17,7 +17,6 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::chat::{self, Ask};
 use super::damage::{self, Turn};
 use super::draw::{Draw, Tries};
 use super::fault::Fault;
@@ -25,6 +24,7 @@ use super::http::{Inbox, Request, Unread};
 use super::log::{Log, Recording, Served};
 use super::pace::{Pace, now};
 use super::script::{End, Script};
+use super::voice::{self, Api, ApiError};
 
 /// Connections at a time; further ones wait in the backlog.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -183,34 +183,40 @@ impl Server {
         let arrival = now();
         let posts = u64::from(request.method == "POST");
         let serial = self.requests.fetch_add(posts, Ordering::Relaxed);
-        let chat = request.path.ends_with("/chat/completions");
-        let models = request.path.ends_with("/models");
-        match request.method.as_str() {
-            "POST" if chat => {}
-            "GET" if models => return Reply::plain(damage::json(200, &[], &chat::models())),
-            _ if chat || models => {
+        let api = Api::at(&request.path);
+        let models = voice::models(&request.path);
+        let api = match (request.method.as_str(), api, models) {
+            ("POST", Some(api), _) => api,
+            ("GET", None, Some(models)) => return Reply::plain(damage::json(200, &[], &models)),
+            (_, None, None) => return Reply::plain(refused(404, "no such path")),
+            (_, Some(_), _) | (_, _, Some(_)) => {
                 return Reply::plain(refused(405, "the method is not allowed here"));
             }
-            _ => return Reply::plain(refused(404, "no such path")),
-        }
-        let ask = match Ask::parse(&request.body) {
+        };
+        let ask = match api.ask(&request.body) {
             Ok(ask) => ask,
             Err(refusal) => {
-                let error = chat::error(
-                    &refusal.message,
-                    "invalid_request_error",
-                    refusal.param,
-                    None,
-                );
+                let error = api.refusal(&ApiError {
+                    status: 400,
+                    message: &refusal.message,
+                    kind: "invalid_request_error",
+                    param: refusal.param,
+                    code: None,
+                });
                 return Reply::plain(damage::json(400, &[], &error));
             }
         };
         let key = self.draw.key(&request.body);
         let fault = self.fault(key, ask.stream);
         let unix = self.log.unix(arrival);
-        let id = format!("chatcmpl-{:016x}", self.salt.hash_one((serial, key)));
+        let id = format!(
+            "{}{:016x}",
+            api.id_prefix(),
+            self.salt.hash_one((serial, key))
+        );
         let script = damage::script(
             &Turn {
+                api: &api,
                 ask: &ask,
                 key,
                 id: &id,
@@ -260,7 +266,7 @@ impl Server {
 }
 
 impl Reply {
-    /// An answer that is not a chat completion and is not recorded.
+    /// An answer that is no model's and is not recorded.
     fn plain(script: Script) -> Self {
         Self {
             script,
@@ -270,11 +276,14 @@ impl Reply {
 }
 
 fn refused(status: u16, why: &str) -> Script {
-    damage::json(
+    let error = Api::Chat.refusal(&ApiError {
         status,
-        &[],
-        &chat::error(why, "invalid_request_error", None, None),
-    )
+        message: why,
+        kind: "invalid_request_error",
+        param: None,
+        code: None,
+    });
+    damage::json(status, &[], &error)
 }
 
 /// Closes in order: a close with unread input would reset the connection instead.

@@ -13,6 +13,7 @@ use super::outside::Outside;
 use super::sse::{self, Decoder, Item};
 use super::wording;
 use crate::dialect::{Frame, Reader, Unreadable};
+use crate::expect::Detect;
 use crate::observation::{Class, Counts, Phase, Warning};
 
 /// Most events over which one JSON text is put together again.
@@ -26,12 +27,12 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(reader: Reader, asked_model: &str) -> Self {
+    pub(super) fn new(reader: Reader, asked_model: &str, detect: &Detect) -> Self {
         Self {
             decoder: Decoder::new(),
             heard: Heard {
                 reader,
-                answer: Answer::new(asked_model),
+                answer: Answer::new(asked_model, detect),
                 notes: Notes::new(),
                 counts: Counts::default(),
                 outside: Outside::default(),
@@ -73,6 +74,7 @@ impl Reading {
             }
         }
         heard.flush_broken();
+        heard.end(at);
     }
 }
 
@@ -94,7 +96,7 @@ struct Broken {
 /// Everything that the body said.
 #[derive(Debug)]
 pub(super) struct Heard {
-    reader: Reader,
+    pub(super) reader: Reader,
     pub(super) answer: Answer,
     pub(super) notes: Notes,
     pub(super) counts: Counts,
@@ -187,7 +189,7 @@ impl Heard {
             name: event.name,
             data: event.data,
         };
-        if self.answer.moments.end_mark.is_some() {
+        if self.answer.moments.end_mark.is_some() && !self.reader.goes_on_after_end() {
             self.after_end(spot, frame);
             return;
         }
@@ -210,6 +212,14 @@ impl Heard {
             self.counts.idle_comments = 0;
         }
         Ok(())
+    }
+
+    /// Takes what the protocol makes of the body's end.
+    fn end(&mut self, at: Duration) {
+        let spot = self.spot(at, None);
+        let (answer, notes) = (&mut self.answer, &mut self.notes);
+        self.reader
+            .end(&mut |signal| answer.signal(spot, signal, notes));
     }
 
     fn unreadable(&mut self, spot: Spot, frame: Frame<'_>, fault: Unreadable) {

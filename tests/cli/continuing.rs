@@ -126,6 +126,7 @@ fn only_the_budget_may_change_when_a_run_goes_on() {
     }
     assert_eq!(server.requests(), sent, "refusing sends nothing");
     // With the same budget there is nothing to add, which is said.
+    let server = third_fails();
     place.write(
         "s.yaml",
         &promising(&server, 8, "judge: { futility: false }\n"),

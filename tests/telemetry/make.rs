@@ -63,6 +63,7 @@ pub(crate) fn header() -> Header {
         base_url: "https://relay.example:8443/v1".into(),
         protocol: Protocol::OpenaiChat,
         transport: TransportKind::Raw,
+        stream: true,
         max_tokens: Some(128),
         prompt: Vec::new(),
         sampling: Sampling {
@@ -89,6 +90,7 @@ pub(crate) fn header() -> Header {
         earlier_runs: Vec::new(),
         core_digest: String::new(),
         objectives: vec![objective()],
+        price: None,
     }
 }
 
@@ -297,6 +299,7 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 pub(crate) fn violated() -> Verdict {
     Verdict {
         seals: None,
+        bursty: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,
