@@ -43,6 +43,14 @@ impl Protocol {
         }
     }
 
+    /// Whether the base URL holds the API's version, as the official SDK has it, and not the path.
+    pub fn has_version_in_base(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => true,
+            Self::AnthropicMessages | Self::Gemini => false,
+        }
+    }
+
     /// JSON body of the request.
     pub fn body(self, prompt: &Prompt) -> Vec<u8> {
         match self {
