@@ -205,6 +205,8 @@ pub enum Signal<'a> {
     Odd(Warning),
     /// The end mark.
     Terminator,
+    /// A second answer begins inside the first one, in so many words.
+    Restart,
 }
 
 /// An error said inside a JSON text that is no frame: a body, or a line outside any frame.
