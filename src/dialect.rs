@@ -61,6 +61,15 @@ impl Protocol {
         }
     }
 
+    /// Most tokens that a request with these parameters lets an answer have, a budget that the
+    /// protocol wants from everybody included.
+    pub fn budget(self, params: &Map<String, Value>) -> Option<u64> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => budget(params),
+            Self::AnthropicMessages => Some(anthropic_messages::budget(params)),
+        }
+    }
+
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
         Reader(match self {
