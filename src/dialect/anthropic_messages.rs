@@ -5,9 +5,6 @@
 
 mod wire;
 
-#[cfg(test)]
-mod tests;
-
 use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
@@ -750,3 +747,6 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
     sink(Signal::Terminator);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
