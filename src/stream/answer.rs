@@ -147,6 +147,7 @@ impl Answer {
                 notes.fault(Class::ErrorInStream, spot, "an error object");
             }
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
+            Signal::CallFault(detail) => notes.find(Class::ToolCallCorrupt, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
         }
@@ -207,7 +208,7 @@ impl Answer {
                 self.repeats.piece(text);
                 self.keep(text);
             }
-            DeltaKind::Content => {}
+            DeltaKind::Content | DeltaKind::ToolInput => {}
             DeltaKind::Reasoning => self.reasoned = true,
             DeltaKind::Refusal => self.refusal = true,
         }
