@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Observation, micros, opt_micros};
-use crate::plan::{Judging, OtelSettings, Sampling};
+use crate::plan::{Judging, OtelSettings, Price, Sampling};
 use crate::spec::objective::Objective;
 
 /// Version of the file format.
@@ -74,6 +74,13 @@ pub struct Header {
     pub otel: OtelSettings,
     /// What is promised.
     pub objectives: Vec<Objective>,
+    /// What the relay charges for the model, where the spec says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Share of normal stops that may lack their seal, in parts per million, where one is asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_allowance_ppm: Option<u32>,
 }
 
 /// Evidence without the member is of runs that asked for streams.

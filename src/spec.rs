@@ -7,6 +7,7 @@
 mod coherence;
 mod duration;
 mod error;
+mod expect;
 mod inherit;
 mod interpolate;
 pub mod objective;
@@ -58,6 +59,18 @@ pub struct Spec {
 /// Says what is wrong and what to write.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+}
+
+/// Reads `99.5%` as a share.
+///
+/// # Errors
+///
+/// What is wrong with the text, and what to write instead.
+pub fn share(text: &str) -> Result<f64, String> {
+    match quantity::share_ppm(text.trim()) {
+        Ok(ppm) => Ok(f64::from(ppm) / 1e6),
+        Err(wrong) => Err(format!("{}: {}", wrong.why, wrong.way_out)),
+    }
 }
 
 /// The text of a spec file.

@@ -207,7 +207,7 @@ pub struct Exchange {
 impl Exchange {
     /// Starts watching; offset zero is the moment the attempt starts.
     pub fn new(asked: Asked, timeouts: Timeouts) -> Self {
-        let reading = Reading::new(asked.protocol.reader(), &asked.model);
+        let reading = Reading::new(asked.protocol.reader(), &asked.model, &asked.expect.detect);
         Self {
             asked,
             timeouts,

@@ -5,6 +5,7 @@
 
 pub mod judge;
 mod rule;
+mod seals;
 pub mod summary;
 mod track;
 
@@ -90,8 +91,24 @@ pub struct Verdict {
     pub further_clean: Option<u64>,
     /// Sample indices of the failures, first 16.
     pub failing: Vec<u64>,
+    /// Normal stops and their seals, where `usable` goes by an allowance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seals: Option<Seals>,
     /// Further words on the reason.
     pub note: Option<String>,
+}
+
+/// Normal stops, and those among them that lack the seal that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seals {
+    /// Answers that claim to have come to their normal end.
+    pub stops: u64,
+    /// Those without the seal.
+    pub unsealed: u64,
+    /// Share that is allowed, in parts per million.
+    pub allowance_ppm: u32,
+    /// Shown to be more than that, which violates the objective.
+    pub violated: bool,
 }
 
 /// What a verdict does to its test.

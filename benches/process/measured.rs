@@ -309,6 +309,8 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         sampling: plan.sampling.clone(),
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
+        seal_allowance_ppm: None,
         objectives: cell.objectives.clone(),
+        price: cell.price,
     }
 }

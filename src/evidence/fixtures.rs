@@ -287,7 +287,9 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         },
         judge: judging(),
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
         objectives,
+        price: None,
     }
 }
 

@@ -234,6 +234,7 @@ fn cell(
         objectives: objectives.to_vec(),
         id: String::new(),
         ignored: relay.ignored.clone(),
+        price: relay.pricing.get(model).copied(),
     };
     cell.id = super::schedule::short_hash(&["cell", digest, &cell.name()]);
     cell
@@ -242,7 +243,7 @@ fn cell(
 /// SHA-256 of everything that decides what is sent and how it is judged.
 ///
 /// Left out on purpose: header values and proxy passwords (secrets), key commands (may hold one),
-/// where in the text things stand (comments move them), and what only concerns reports.
+/// where in the text things stand (comments move them), and what only concerns reports (prices too).
 fn digest(
     spec: &Spec,
     settings: &Settings,

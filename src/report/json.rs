@@ -78,6 +78,12 @@ fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanatio
         "further_clean": verdict.further_clean,
         "rule": verdict.rule,
         "failing": verdict.failing,
+        "seals": verdict.seals.map(|seals| json!({
+            "stops": seals.stops,
+            "unsealed": seals.unsealed,
+            "allowance": f64::from(seals.allowance_ppm) / 1e6,
+            "violated": seals.violated,
+        })),
         "look_at": explanation.map(|explanation| json!({
             "party": explanation.party,
             "phase": explanation.phase,

@@ -291,5 +291,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
+        price: cell.price,
+        seal_allowance_ppm: cell.seal_allowance_ppm(),
     }
 }

@@ -308,7 +308,7 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     let answer = &heard.answer;
     let marked = answer.moments.end_mark.is_some();
     let refused = exchange.head.as_ref().is_some_and(|head| !head.is_2xx());
-    let sealed = asked.seal.as_deref().map(|seal| answer.is_sealed(seal));
+    let sealed = answer.sealed(asked.seal.as_deref(), asked.expect.shape.as_ref());
     let unmet = if marked {
         let reason = answer.finish.as_ref().map(|(_, reason)| reason.as_str());
         asked.expect.unmet(&answer.text, reason)

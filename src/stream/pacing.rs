@@ -5,26 +5,14 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use crate::expect::Detect;
 use crate::observation::{Gap, Packets};
 
 /// Content events closer than this to a packet's first event belong to it.
 const MERGE: Duration = Duration::from_millis(1);
 
-/// Silences of this length separate bursts.
-const BURST_GAP: Duration = Duration::from_millis(50);
-
 /// How many of the longest gaps are kept.
 const LONGEST: usize = 16;
-
-/// Fewest tokens and characters of an answer that has to arrive piece by piece.
-const LEAST_TOKENS: u64 = 16;
-const LEAST_CHARS: u64 = 32;
-
-/// Shape of a buffer that fills up and is let go.
-const LEAST_BLOCK_EVENTS: u64 = 32;
-const LEAST_EVENTS_PER_BLOCK: u64 = 8;
-const LEAST_PAUSE: Duration = Duration::from_millis(200);
-const FEWEST_BLOCKS: u64 = 3;
 
 /// What the arrival times say about buffering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +37,7 @@ struct Least {
 /// Collects arrival times of content events.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
+    detect: Detect,
     packets: Packets,
     gaps: u64,
     mean: f64,
@@ -62,6 +51,14 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
+    /// Nothing yet.
+    pub(super) fn new(detect: &Detect) -> Self {
+        Self {
+            detect: detect.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Takes one content event.
     pub(super) fn event(&mut self, at: Duration, chars: u64) {
         let packets = &mut self.packets;
@@ -70,7 +67,7 @@ impl Pacing {
         self.bursts = self.bursts.max(1);
         if let Some(before) = self.last_event {
             let silence = at.saturating_sub(before);
-            if silence >= BURST_GAP {
+            if silence >= self.detect.burst_gap {
                 self.bursts += 1;
                 self.between_bursts += silence;
             } else {
@@ -146,9 +143,9 @@ impl Pacing {
 
     /// Whether the answer was streamed, given its length in tokens where that is known.
     pub(super) fn buffered(&self, tokens: Option<u64>) -> Buffered {
-        let packets = &self.packets;
+        let (packets, detect) = (&self.packets, &self.detect);
         let tokens = tokens.unwrap_or(packets.content_events);
-        if tokens < LEAST_TOKENS || packets.chars < LEAST_CHARS {
+        if tokens < detect.least_tokens || packets.chars < detect.least_chars {
             return Buffered::No;
         }
         let spread = match (packets.first, self.last_event) {
@@ -157,16 +154,16 @@ impl Pacing {
         };
         // A very fast model is no buffer: its events come one by one, a buffer's come in a heap.
         let heaped = packets.content_events >= 4 * packets.count;
-        if packets.count < 2 || (spread < BURST_GAP && heaped) {
+        if packets.count < 2 || (spread < detect.burst_gap && heaped) {
             return Buffered::OneBurst;
         }
         let pauses = u32::try_from(self.bursts - 1).unwrap_or(u32::MAX);
         let blocks = self.bursts >= 2
-            && packets.content_events >= LEAST_BLOCK_EVENTS
-            && packets.content_events >= LEAST_EVENTS_PER_BLOCK * self.bursts
-            && self.between_bursts >= LEAST_PAUSE * pauses
+            && packets.content_events >= 4 * detect.block_events
+            && packets.content_events >= detect.block_events * self.bursts
+            && self.between_bursts >= detect.block_pause * pauses
             && self.in_bursts * 20 <= self.between_bursts;
-        match (blocks, self.bursts >= FEWEST_BLOCKS) {
+        match (blocks, self.bursts >= detect.blocks) {
             (true, true) => Buffered::Blocks,
             (true, false) => Buffered::Perhaps,
             (false, _) => Buffered::No,

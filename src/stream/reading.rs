@@ -13,6 +13,7 @@ use super::outside::Outside;
 use super::sse::{self, Decoder, Item};
 use super::wording;
 use crate::dialect::{Frame, Reader, Unreadable};
+use crate::expect::Detect;
 use crate::observation::{Class, Counts, Phase, Warning};
 
 /// Most events over which one JSON text is put together again.
@@ -26,12 +27,12 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(reader: Reader, asked_model: &str) -> Self {
+    pub(super) fn new(reader: Reader, asked_model: &str, detect: &Detect) -> Self {
         Self {
             decoder: Decoder::new(),
             heard: Heard {
                 reader,
-                answer: Answer::new(asked_model),
+                answer: Answer::new(asked_model, detect),
                 notes: Notes::new(),
                 counts: Counts::default(),
                 outside: Outside::default(),

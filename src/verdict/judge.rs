@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::Verdict;
 use super::track::{End, Track};
 use crate::evidence::{Close, CloseReason, Header, LATE, Sample, too_many_late};
-use crate::measure::Reading;
-use crate::plan::{Judging, Stop};
+use crate::measure::{self, Reading};
+use crate::plan::{Judging, Stop, budget};
 use crate::spec::objective::Objective;
 use crate::stats::sequential::joint_over;
 
@@ -20,13 +20,14 @@ use crate::stats::sequential::joint_over;
 pub struct Judge {
     judging: Judging,
     max_samples: u64,
+    asks_for_seals: bool,
     tracks: Vec<Track>,
     /// The slot that is applied next.
     next: u64,
     /// Samples applied before the decision.
     used: u64,
-    /// Readings of samples behind an open slot, one per objective.
-    waiting: BTreeMap<u64, Vec<Reading>>,
+    /// Samples behind an open slot.
+    waiting: BTreeMap<u64, Row>,
     over: bool,
     invalid: Option<String>,
     /// Longest loop lag of a session whose loop was saturated.
@@ -35,18 +36,31 @@ pub struct Judge {
     late_starts: u64,
 }
 
+/// What is needed of a sample that waits for its turn.
+#[derive(Clone, Debug)]
+struct Row {
+    /// One per objective.
+    readings: Vec<Reading>,
+    /// Of a normal stop, whether its seal is there.
+    sealed: Option<bool>,
+}
+
 impl Judge {
-    /// A judge without samples. `max_samples` is the planned number of counted samples.
-    pub fn new(objectives: &[Objective], judging: &Judging, max_samples: u64) -> Self {
-        let gating = objectives.iter().filter(|o| Track::gates(o)).count();
-        let gating = u32::try_from(gating).unwrap_or(u32::MAX);
-        let tracks = objectives
-            .iter()
-            .map(|objective| Track::new(objective, judging, max_samples, gating))
-            .collect();
+    /// A judge without samples. `max_samples` is the planned number of counted samples,
+    /// `seal_allowance_ppm` the share of normal stops that may lack the seal, where one is asked for.
+    pub fn new(
+        objectives: &[Objective],
+        judging: &Judging,
+        max_samples: u64,
+        seal_allowance_ppm: Option<u32>,
+    ) -> Self {
+        let accounts = budget::accounts(objectives, seal_allowance_ppm);
+        let track = |it| Track::new(it, judging, max_samples, accounts, seal_allowance_ppm);
+        let tracks = objectives.iter().map(track).collect();
         let mut judge = Self {
             judging: judging.clone(),
             max_samples,
+            asks_for_seals: seal_allowance_ppm.is_some(),
             tracks,
             next: 0,
             used: 0,
@@ -67,6 +81,7 @@ impl Judge {
             &header.objectives,
             &header.judge,
             header.sampling.max_samples,
+            header.seal_allowance_ppm,
         )
     }
 
@@ -85,17 +100,19 @@ impl Judge {
         self.starts += 1;
         self.late_starts += u64::from(sample.lag > LATE);
         if sample.index > self.next {
-            let row = self
+            let readings = self
                 .tracks
                 .iter()
                 .map(|track| track.objective().metric.reading(sample, &self.judging))
                 .collect();
-            self.waiting.insert(sample.index, row);
+            let sealed = self.sealed(sample);
+            self.waiting.insert(sample.index, Row { readings, sealed });
             return;
         }
+        let sealed = self.sealed(sample);
         for track in &mut self.tracks {
             let reading = track.objective().metric.reading(sample, &self.judging);
-            track.take(sample.index, reading);
+            track.take(sample.index, reading, sealed);
         }
         self.applied();
         while !self.over
@@ -120,9 +137,15 @@ impl Judge {
         }
     }
 
-    fn apply(&mut self, row: &[Reading]) {
-        for (track, reading) in self.tracks.iter_mut().zip(row) {
-            track.take(self.next, *reading);
+    fn sealed(&self, sample: &Sample) -> Option<bool> {
+        self.asks_for_seals
+            .then(|| measure::sealed(sample))
+            .flatten()
+    }
+
+    fn apply(&mut self, row: &Row) {
+        for (track, reading) in self.tracks.iter_mut().zip(&row.readings) {
+            track.take(self.next, *reading, row.sealed);
         }
         self.applied();
     }

@@ -86,7 +86,9 @@ pub(crate) fn header() -> Header {
             tokens: Tokens::Usage,
         },
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
         objectives: vec![objective()],
+        price: None,
     }
 }
 
@@ -294,6 +296,7 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 
 pub(crate) fn violated() -> Verdict {
     Verdict {
+        seals: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,

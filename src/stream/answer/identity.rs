@@ -4,9 +4,6 @@ use crate::stream::clean;
 use crate::stream::naming::is_same_model;
 use crate::stream::notes::Spot;
 
-/// An id that changes more often than this is drawn anew by habit and is no sign.
-const HABIT: u64 = 3;
-
 /// How much of an id or a label is compared, in bytes.
 const MAX_BYTES: usize = 256;
 
@@ -97,10 +94,11 @@ impl Identity {
         other
     }
 
-    /// Where a second generation began.
-    pub(in crate::stream) fn splice(&self) -> Option<Spot> {
+    /// Where a second generation began; an id that changes more often than `habit` is drawn anew
+    /// each time and is no sign.
+    pub(in crate::stream) fn splice(&self, habit: u64) -> Option<Spot> {
         self.certain
-            .or_else(|| self.by_id.filter(|_| self.id_changes <= HABIT))
+            .or_else(|| self.by_id.filter(|_| self.id_changes <= habit))
     }
 }
 
