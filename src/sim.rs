@@ -40,6 +40,9 @@ use server::Server;
 /// Most tokens in one answer.
 pub const MAX_TOKENS: u32 = 100_000;
 
+/// What the base URL of OpenAI's SDKs ends in.
+const VERSION: &str = "/v1";
+
 /// What the relay is to do.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -149,7 +152,7 @@ impl Relay {
         let task = tokio::spawn(Arc::clone(&server).run(listener, acceptor));
         let ringer = tokio::spawn(pacer.pace().ring());
         Ok(Self {
-            base_url: format!("{own}/v1"),
+            base_url: format!("{own}{VERSION}"),
             address,
             ca_pem,
             cases,
@@ -163,6 +166,13 @@ impl Relay {
     /// Where clients find it, `/v1` included; over TLS by the name `localhost`.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// The same without `/v1`, for clients that have the version in their paths.
+    pub fn origin(&self) -> &str {
+        self.base_url
+            .strip_suffix(VERSION)
+            .unwrap_or(&self.base_url)
     }
 
     /// The cases that it plays, and where, in the order in which they were given.
