@@ -92,7 +92,11 @@ fn expected(file: &Path) -> Expected {
         model: request["model"].as_str().unwrap_or("test-model").to_owned(),
         usage: request["include_usage"].as_bool().unwrap_or_default(),
         max_tokens: request["max_tokens"].as_u64(),
-        outcomes: [vec![word(&expect["outcome"])], words(&expect["also_accept"])].concat(),
+        outcomes: [
+            vec![word(&expect["outcome"])],
+            words(&expect["also_accept"]),
+        ]
+        .concat(),
         parse_ok: expect["parse_ok"].as_bool().unwrap(),
         interrupted: expect["interrupted"].as_bool().unwrap(),
         content: word(&expect["content"]),
@@ -117,7 +121,9 @@ impl Expected {
 
     /// Whether the outcome depends on the times of reads, which a busy machine blurs.
     fn is_timed(&self) -> bool {
-        self.outcomes.iter().any(|outcome| outcome == "not-streamed")
+        self.outcomes
+            .iter()
+            .any(|outcome| outcome == "not-streamed")
     }
 }
 
@@ -146,10 +152,18 @@ fn differences(case: &Expected, seen: &Seen) -> Vec<String> {
     }
     let flag = |flag: bool| if flag { "yes" } else { "no" };
     differs("parse_ok", flag(seen.parse_ok), flag(case.parse_ok));
-    differs("interrupted", flag(seen.interrupted), flag(case.interrupted));
+    differs(
+        "interrupted",
+        flag(seen.interrupted),
+        flag(case.interrupted),
+    );
     differs("content", &seen.content, &case.content);
     differs("attribution", &seen.attribution, &case.attribution);
-    differs("first token", flag(seen.first_token), flag(case.first_token));
+    differs(
+        "first token",
+        flag(seen.first_token),
+        flag(case.first_token),
+    );
     for warning in &case.warnings {
         if !seen.warnings.contains(warning) {
             differs("warnings", &seen.warnings.join(" "), warning);
@@ -369,10 +383,7 @@ fn simulate() -> (Simulate, BTreeMap<String, String>) {
 }
 
 async fn probe(case: &Expected, base: &str) -> Vec<String> {
-    let limits = format!(
-        "first_token={0}s,idle={0}s,total=60s",
-        SILENCE.as_secs()
-    );
+    let limits = format!("first_token={0}s,idle={0}s,total=60s", SILENCE.as_secs());
     let mut command = Command::new(env!("CARGO_BIN_EXE_relayproof"));
     command
         .args(["probe", base, "--content", "--format", "json"])
