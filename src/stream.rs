@@ -38,6 +38,9 @@ pub const MAX_WHOLE_BYTES: usize = 4 << 20;
 /// Most body bytes that are read of an error response, and after an end mark.
 pub const MAX_REST_BYTES: u64 = 1 << 20;
 
+/// Most events and comments of one attempt.
+pub const MAX_ITEMS: u64 = 1 << 20;
+
 /// What a transport tells an exchange.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -178,7 +181,7 @@ enum Over {
     Framing,
     /// A time limit passed.
     TimedOut(Limit),
-    /// A size limit passed.
+    /// A limit of size or count passed.
     TooMuch,
     /// Our side called it off.
     Cancelled,
@@ -454,12 +457,16 @@ impl Exchange {
         }
         let heard = &self.reading.heard;
         let taken = heard.counts.body_bytes;
+        let items = heard.counts.events + heard.counts.comments;
         if heard.answer.moments.end_mark.is_none() {
             self.end_mark_bytes = taken;
         }
         if refused && taken > MAX_REST_BYTES || taken - self.end_mark_bytes > MAX_REST_BYTES {
             self.end(Over::Ended);
-        } else if taken > MAX_BODY_BYTES || (!self.asked.stream && taken > MAX_WHOLE_BYTES as u64) {
+        } else if taken > MAX_BODY_BYTES
+            || items > MAX_ITEMS
+            || (!self.asked.stream && taken > MAX_WHOLE_BYTES as u64)
+        {
             self.end(Over::TooMuch);
         }
     }
