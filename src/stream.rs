@@ -433,10 +433,10 @@ impl Exchange {
         self.connection.http_version = Some(head.version.to_owned());
         let kept = Kept::new(head);
         self.reading.heard.answer.refused = !kept.is_2xx();
-        let coded = kept.coded;
+        let fault = kept.fault;
         self.head = Some(kept);
-        if coded {
-            self.framing(FramingFault::UnaskedCoding);
+        if let Some(fault) = fault {
+            self.framing(fault);
         }
     }
 
