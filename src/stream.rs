@@ -441,7 +441,8 @@ impl Exchange {
     }
 
     fn body(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
+        // Without a head there is no saying what the bytes are; no transport reports them so.
+        if bytes.is_empty() || self.head.is_none() {
             return;
         }
         self.timeline.first_chunk.get_or_insert(self.now);
