@@ -40,6 +40,8 @@ fn by_code(code: &str) -> Option<ErrorKind> {
         "402" => Some(ErrorKind::Quota),
         "401" | "403" => Some(ErrorKind::Key),
         "529" => Some(ErrorKind::Overloaded),
+        // Nothing else can be missing at the path of a request that was understood.
+        "not_found_error" => Some(ErrorKind::UnknownModel),
         _ => about(&lower(&code.replace(['_', '-', '.'], " "))),
     }
 }
@@ -67,7 +69,7 @@ fn about(text: &str) -> Option<ErrorKind> {
         ),
         (
             ErrorKind::Quota,
-            "quota | insufficient balance | insufficient credit | \
+            "quota | insufficient balance | insufficient credit | credit balance | \
              insufficient_quota | billing | payment required | 余额不足 | 额度",
         ),
         (
@@ -343,5 +345,29 @@ mod tests {
             ErrorKind::Overloaded
         );
         assert_eq!(kind(None, Some(500), Some("boom")), ErrorKind::Other);
+        for (code, message, about) in [
+            ("rate_limit_error", "Slow down", ErrorKind::RateLimit),
+            ("authentication_error", "invalid x-api-key", ErrorKind::Key),
+            ("permission_error", "Not yours", ErrorKind::Key),
+            ("billing_error", "Pay first", ErrorKind::Quota),
+            (
+                "invalid_request_error",
+                "Your credit balance is too low to access the API",
+                ErrorKind::Quota,
+            ),
+            (
+                "not_found_error",
+                "model: some-model",
+                ErrorKind::UnknownModel,
+            ),
+            ("api_error", "Internal server error", ErrorKind::Other),
+            (
+                "invalid_request_error",
+                "prompt is too long",
+                ErrorKind::Other,
+            ),
+        ] {
+            assert_eq!(kind(Some(code), None, Some(message)), about, "{code}");
+        }
     }
 }
