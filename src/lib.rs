@@ -4,9 +4,12 @@
 //! through a [`dialect`], watches the [`stream`] and writes an [`observation`] into [`evidence`];
 //! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
 
+#![forbid(unsafe_code)]
+
 pub mod attribution;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod compare;
 pub mod dialect;
 pub mod evidence;
 pub mod expect;

@@ -68,6 +68,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "report",
         &[
             "attribution",
+            "compare",
             "evidence",
             "measure",
             "observation",
@@ -75,6 +76,17 @@ const EDGES: &[(&str, &[&str])] = &[
             "spec",
             "stats",
             "verdict",
+        ],
+    ),
+    (
+        "compare",
+        &[
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "stats",
         ],
     ),
     (
@@ -132,7 +144,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Outside crate → the only modules that may name it.
 const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["probe", "telemetry"]),
-    ("serde_yaml", &["spec"]),
+    ("serde_yaml", &["sim", "spec"]),
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
     ("clap", &["cli", "main"]),
@@ -159,6 +171,7 @@ const PURE: &[&str] = &[
     "plan",
     "verdict",
     "attribution",
+    "compare",
     "report",
 ];
 

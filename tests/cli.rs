@@ -6,12 +6,16 @@
 
 #[path = "cli/collector.rs"]
 mod collector;
+#[path = "cli/continuing.rs"]
+mod continuing;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]
 mod ends;
 #[path = "cli/exits.rs"]
 mod exits;
+#[path = "cli/honesty.rs"]
+mod honesty;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

@@ -66,6 +66,7 @@ pub(super) struct Answer {
     last_piece: usize,
     reasoned: bool,
     refusal: bool,
+    other: bool,
     repeats: Repeats,
     frame_chars: u64,
     frame_output: bool,
@@ -92,6 +93,7 @@ impl Answer {
             last_piece: 0,
             reasoned: false,
             refusal: false,
+            other: false,
             repeats: Repeats::default(),
             frame_chars: 0,
             frame_output: false,
@@ -145,8 +147,10 @@ impl Answer {
                 notes.fault(Class::ErrorInStream, spot, "an error object");
             }
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
+            Signal::CallFault(detail) => notes.find(Class::ToolCallCorrupt, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
+            Signal::Restart => self.identity.restart(spot),
         }
     }
 
@@ -208,6 +212,7 @@ impl Answer {
             DeltaKind::Content => {}
             DeltaKind::Reasoning => self.reasoned = true,
             DeltaKind::Refusal => self.refusal = true,
+            DeltaKind::Other => self.other = true,
         }
         self.output(spot, choice, &[text], notes);
     }
@@ -296,9 +301,9 @@ impl Answer {
         self.text_overflowed || self.tools.overflowed
     }
 
-    /// Visible characters and bytes are all there is: no reasoning, refusal or tool call.
+    /// Visible characters and bytes are all there is: no reasoning, refusal, tool call or image.
     pub(super) fn is_text_only(&self) -> bool {
-        !self.reasoned && !self.refusal && self.tools.count() == 0
+        !self.reasoned && !self.refusal && !self.other && self.tools.count() == 0
     }
 
     /// Whether reasoning was shown.

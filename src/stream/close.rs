@@ -8,7 +8,7 @@ mod whole;
 use super::head::Kind;
 use super::notes::Spot;
 use super::outside::Kind as Outside;
-use super::{Exchange, FramingFault, Loss, Over, clean, wording};
+use super::{Exchange, FramingFault, Loss, MAX_BODY_BYTES, Over, clean, wording};
 use crate::observation::{Class, Ending, ErrorKind, Limit, Observation, Packets, Phase, Warning};
 
 /// Everything that was seen.
@@ -74,6 +74,8 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
+            // Nothing is known of a peer that was never asked.
+            Loss::Local => return,
         },
         Over::TimedOut(Limit::Dns) => (Class::DnsFailure, "no answer in time"),
         Over::TimedOut(Limit::Connect) => (Class::ConnectRefused, "no answer in time"),
@@ -154,9 +156,12 @@ fn stream(exchange: &mut Exchange, over: Over, spot: Spot) -> bool {
                 heard.notes.find(Class::Stalled, spot, detail);
             }
             Over::TooMuch => {
-                heard
-                    .notes
-                    .fault(Class::ProtocolViolation, spot, "a body of more than 64 MiB");
+                let detail = if heard.counts.body_bytes > MAX_BODY_BYTES {
+                    "a body of more than 64 MiB"
+                } else {
+                    "more than 1,048,576 events and comments"
+                };
+                heard.notes.fault(Class::ProtocolViolation, spot, detail);
             }
             Over::Ended | Over::Framing | Over::Cancelled => {}
         }
@@ -265,7 +270,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let heard = &exchange.reading.heard;
     let Some(head) = &exchange.head else {
         return match over {
-            Over::Cancelled => Ending::Cancelled,
+            Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
             Over::Framing | Over::TooMuch => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,
