@@ -44,6 +44,14 @@ impl Protocol {
         }
     }
 
+    /// Whether the base URL holds the API's version, as the official SDK has it, and not the path.
+    pub fn has_version_in_base(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => true,
+            Self::AnthropicMessages | Self::Gemini => false,
+        }
+    }
+
     /// JSON body of the request.
     pub fn body(self, prompt: &Prompt) -> Vec<u8> {
         match self {
@@ -51,6 +59,23 @@ impl Protocol {
             Self::OpenaiResponses => openai_responses::body(prompt),
             Self::AnthropicMessages => anthropic_messages::body(prompt),
             Self::Gemini => gemini::body(prompt),
+        }
+    }
+
+    /// Most tokens that a request with these parameters lets an answer have, a budget that the
+    /// protocol wants from everybody included.
+    pub fn budget(self, params: &Map<String, Value>) -> Option<u64> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => budget(params),
+            Self::AnthropicMessages => Some(anthropic_messages::budget(params)),
+        }
+    }
+
+    /// Whether services put many tokens into one event as a rule.
+    pub fn groups_tokens(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => false,
+            Self::Gemini => true,
         }
     }
 
@@ -119,6 +144,8 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
+    /// Output that is none of these: code, an image, a piece of an argument.
+    Other,
 }
 
 /// What a finish reason means, whatever the protocol calls it.
@@ -198,6 +225,8 @@ pub enum Signal<'a> {
     Odd(Warning),
     /// The end mark.
     Terminator,
+    /// A second answer begins inside the first one, in so many words.
+    Restart,
 }
 
 /// An error said inside a JSON text that is no frame: a body, or a line outside any frame.
@@ -302,12 +331,22 @@ impl Reader {
         }
     }
 
+    /// Whether something has begun and has not ended, so that an end mark before it was none.
+    pub fn is_open(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(life) => life.is_open(),
+        }
+    }
+
     /// Whether a JSON text that should have been a stream is this protocol's whole answer.
     pub fn is_answer(&self, json: &str) -> bool {
         let member = match &self.0 {
             State::OpenaiChat(_) => "\"choices\"",
             State::OpenaiResponses(_) => "\"output\"",
             State::AnthropicMessages(_) => "\"content\"",
+            // An array is how this protocol streams where nobody asked for events.
+            State::Gemini(_) if !json.trim_start().starts_with('{') => return false,
             State::Gemini(_) => "\"candidates\"",
         };
         json.contains(member)

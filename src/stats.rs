@@ -1,12 +1,19 @@
-//! Numbers in, numbers out: bounds of a share, ranks of a quantile, the sequential rule.
+//! Numbers in, numbers out: bounds of a share, ranks of a quantile, the sequential rule, tests.
 //!
-//! Knows nothing of relays, metrics or files and imports nothing of ours. Every rule here is a
-//! function of two counts, how many samples there were and how many of them were bad.
+//! Knows nothing of relays, metrics or files and imports nothing of ours. Nearly every rule here is
+//! a function of two counts, how many samples there were and how many of them were bad.
 
+pub mod cluster;
+pub mod difference;
 pub mod interval;
+pub mod look;
+mod numeric;
 pub mod operating;
 pub mod quantile;
 pub mod sequential;
+pub mod shift;
+pub mod votes;
+pub mod wald;
 
 /// Samples, and the bad ones among them; never more bad ones than samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

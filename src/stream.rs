@@ -210,7 +210,7 @@ pub struct Exchange {
 impl Exchange {
     /// Starts watching; offset zero is the moment the attempt starts.
     pub fn new(asked: Asked, timeouts: Timeouts) -> Self {
-        let reading = Reading::new(asked.protocol.reader(), &asked.model);
+        let reading = Reading::new(asked.protocol.reader(), &asked.model, &asked.expect.detect);
         Self {
             asked,
             timeouts,
@@ -459,7 +459,7 @@ impl Exchange {
         let heard = &self.reading.heard;
         let taken = heard.counts.body_bytes;
         let items = heard.counts.events + heard.counts.comments;
-        if heard.answer.moments.end_mark.is_none() {
+        if heard.answer.moments.end_mark.is_none() || heard.reader.goes_on_after_end() {
             self.end_mark_bytes = taken;
         }
         if refused && taken > MAX_REST_BYTES || taken - self.end_mark_bytes > MAX_REST_BYTES {

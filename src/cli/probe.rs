@@ -297,6 +297,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
         objectives: Vec::new(),
         id: String::new(),
         ignored: None,
+        price: None,
     }
 }
 

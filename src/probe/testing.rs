@@ -94,6 +94,7 @@ pub(super) fn cell() -> Cell {
         objectives: Vec::new(),
         id: "cell".to_owned(),
         ignored: None,
+        price: None,
     }
 }
 

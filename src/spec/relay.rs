@@ -3,6 +3,7 @@
 mod address;
 mod credentials;
 mod limits;
+mod pricing;
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,19 @@ use super::simulate;
 use super::tree::{Node, Value};
 use crate::dialect::Protocol;
 use crate::observation::steers;
-use crate::plan::{ConnectionMode, Endpoint, HttpVersion, Proxy, Relay, Retry, TransportKind};
+use crate::plan::{
+    ConnectionMode, Endpoint, HttpVersion, Price, Proxy, Relay, Retry, TransportKind,
+};
 use crate::stream::Timeouts;
 
 /// Keys that later versions read.
-pub(super) const LATER: &[&str] = &["pricing", "tags", "regions", "redirects"];
+pub(super) const LATER: &[&str] = &["tags", "regions", "redirects"];
 
 /// Keys that hold one thing and are replaced as a whole by an heir.
 pub(super) const WHOLE: &[&str] = &["api_key", "proxy"];
 
 /// Keys that say something about one relay only and are not inherited.
-pub(super) const OWN: &[&str] = &["name", "extends", "ignored"];
+pub(super) const OWN: &[&str] = &["name", "extends", "ignored", "pricing"];
 
 /// A relay with the models that are asked of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +36,8 @@ pub(crate) struct RelaySpec {
     pub(crate) models: Vec<String>,
     /// Why its tests are ignored.
     pub(crate) ignored: Option<String>,
+    /// What it charges, by model.
+    pub(crate) pricing: BTreeMap<String, Price>,
 }
 
 /// Reads a relay. `own` is the map without what it inherits.
@@ -53,6 +58,9 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelayS
         map.need(r, "models", "list what to ask for: `models: [gpt-4o-mini]`")
             .and_then(|item| models(r, &item))
     };
+    let pricing = map
+        .get(r, "pricing")
+        .map(|item| pricing::read(r, &item, models.as_deref()));
     map.close(r, LATER);
 
     if simulated {
@@ -83,6 +91,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelayS
         relay,
         models: models?,
         ignored: ignored.map(str::to_owned),
+        pricing: pricing.unwrap_or_default(),
     })
 }
 
@@ -91,7 +100,9 @@ pub(super) fn read_defaults(r: &Reader<'_>, item: &Item<'_>) {
     let Some(mut map) = item.map(r) else { return };
     common(r, &mut map);
     map.get(r, "models").and_then(|item| models(r, &item));
-    for key in ["name", "extends", "ignored", "base_url", "simulate"] {
+    for key in [
+        "name", "extends", "ignored", "pricing", "base_url", "simulate",
+    ] {
         if let Some(node) = item.node.child(key) {
             r.note(
                 SpecError::new(
@@ -113,6 +124,7 @@ fn key_of(key: &str) -> &'static str {
         "name" => "name",
         "extends" => "extends",
         "ignored" => "ignored",
+        "pricing" => "pricing",
         "base_url" => "base_url",
         _ => "simulate",
     }

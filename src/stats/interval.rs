@@ -3,8 +3,9 @@
 //! Both are for one look at a size fixed in advance. Stopping when such a bound clears a limit
 //! multiplies its error; the rule that may look after each sample is [`super::sequential`].
 
-use statrs::distribution::{Beta, ContinuousCDF, Normal};
+use statrs::distribution::{ContinuousCDF, Normal};
 
+use super::numeric::beta_quantile;
 use super::{Tally, count, float};
 
 /// A lower and an upper bound of a share.
@@ -87,8 +88,8 @@ pub fn wilson(tally: Tally, z: f64) -> Interval {
 
 /// The exact interval of Clopper and Pearson of the share of good samples.
 ///
-/// statrs' beta quantile is within 1e-10 of the true one up to n = 100,000; the ends, where all or
-/// none are good, have a closed form and use it.
+/// statrs' beta quantile is not exact enough beyond some 100,000 samples, so the quantile is our
+/// own; the ends, where all or none are good, have a closed form and use it.
 pub fn clopper_pearson(tally: Tally, confidence: f64, sides: Sides) -> Interval {
     if tally.n() == 0 {
         return Interval::UNKNOWN;
@@ -110,18 +111,11 @@ pub fn clopper_pearson(tally: Tally, confidence: f64, sides: Sides) -> Interval 
         upper: if tally.failures() == 0 {
             1.0
         } else if tally.good() == 0 {
-            1.0 - tail.powf(1.0 / n)
+            -(tail.ln() / n).exp_m1()
         } else {
             beta_quantile(good + 1.0, bad, 1.0 - tail)
         },
     }
-}
-
-fn beta_quantile(a: f64, b: f64, p: f64) -> f64 {
-    Beta::new(a, b)
-        .ok()
-        .and_then(|beta| beta.try_inverse_cdf(p).ok())
-        .unwrap_or(f64::NAN)
 }
 
 /// Fewest samples without a failure whose exact lower bound reaches `required`.

@@ -3,9 +3,8 @@
 //! A quantile is held in integer parts per million, because `ceil((1 - 0.95) * n)` in floating
 //! point is wrong at every multiple of 20.
 
-use statrs::distribution::{Binomial, DiscreteCDF};
-
 use super::interval::Sides;
+use super::numeric::binomial_upper;
 
 const PPM: u128 = 1_000_000;
 /// Equal probabilities computed on two ways differ by this much at most.
@@ -46,15 +45,16 @@ pub struct RankInterval {
 pub fn rank_interval(n: u64, ppm: u32, confidence: f64, sides: Sides) -> RankInterval {
     let share = f64::from(ppm) / 1e6;
     let enough = 1.0 - sides.tail(confidence) - SLACK;
-    let Ok(binomial) = Binomial::new(share, n) else {
+    if !(0.0..=1.0).contains(&share) {
         return RankInterval {
             lower: None,
             upper: None,
         };
-    };
+    }
+    let at_least = |rank| binomial_upper(n, share, rank);
     // Both conditions are monotone in the rank, so the first or last rank is found by halving.
-    let upper = first(1, n, |rank| binomial.cdf(rank - 1) >= enough);
-    let lower = match first(1, n, |rank| binomial.sf(rank - 1) < enough) {
+    let upper = first(1, n, |rank| 1.0 - at_least(rank) >= enough);
+    let lower = match first(1, n, |rank| at_least(rank) < enough) {
         Some(1) => None,
         Some(too_high) => Some(too_high - 1),
         None => (n > 0).then_some(n),

@@ -91,15 +91,24 @@ impl Design {
 
     /// Fewest samples that pass with this many failures; `None` when no number does.
     pub fn pass_at(&self, failures: u64) -> Option<u64> {
-        let at = ((self.pass_goal + self.pass_cost(failures)) / self.a - SLACK).ceil();
+        self.pass_at_cost(self.pass_cost(failures))
+    }
+
+    /// [`Design::pass_at`] where the failures took `cost` from the pass account.
+    pub(super) fn pass_at_cost(&self, cost: f64) -> Option<u64> {
+        let at = ((self.pass_goal + cost) / self.a - SLACK).ceil();
         at.is_finite().then(|| count(at))
     }
 
     /// Most samples that fail with this many failures; 0 when no number does.
     pub fn fail_until(&self, failures: u64) -> u64 {
-        let until = (float(failures) * self.fail_ratio.ln() - self.fail_goal) / self.b + SLACK;
-        let until = count(until.floor());
+        let until = self.fail_until_gain(self.fail_gain(failures));
         if until < failures { 0 } else { until }
+    }
+
+    /// [`Design::fail_until`] where the failures added `gain` to the fail account.
+    pub(super) fn fail_until_gain(&self, gain: f64) -> u64 {
+        count(((gain - self.fail_goal) / self.b + SLACK).floor())
     }
 
     /// [`Design::pass_at`] for 0, 1, 2, … failures, as far as `n_max` samples allow.
@@ -120,6 +129,21 @@ impl Design {
         }
     }
 
+    /// What `failures` failures add to the fail account.
+    fn fail_gain(&self, failures: u64) -> f64 {
+        float(failures) * self.fail_ratio.ln()
+    }
+
+    /// Odds ratio of the relay that the pass account bets on.
+    pub const fn pass_ratio(&self) -> f64 {
+        self.pass_ratio
+    }
+
+    /// Odds ratio of the relay that the fail account bets on.
+    pub const fn fail_ratio(&self) -> f64 {
+        self.fail_ratio
+    }
+
     /// Logarithm of the pass account.
     pub fn log_pass(&self, tally: Tally) -> f64 {
         float(tally.n()) * self.a - self.pass_cost(tally.failures())
@@ -127,26 +151,35 @@ impl Design {
 
     /// Logarithm of the fail account.
     pub fn log_fail(&self, tally: Tally) -> f64 {
-        float(tally.failures()) * self.fail_ratio.ln() - float(tally.n()) * self.b
+        self.fail_gain(tally.failures()) - float(tally.n()) * self.b
     }
 
     /// Lower bound of the share of good samples: the largest share that these counts would pass.
     pub fn lower(&self, tally: Tally) -> f64 {
-        if tally.n() == 0 {
+        self.lower_at_cost(tally.n(), self.pass_cost(tally.failures()))
+    }
+
+    /// [`Design::lower`] where the failures took `cost` from the pass account.
+    pub(super) fn lower_at_cost(&self, n: u64, cost: f64) -> f64 {
+        if n == 0 {
             return 0.0;
         }
-        let spent = (self.pass_goal + self.pass_cost(tally.failures())) / float(tally.n());
+        let spent = (self.pass_goal + cost) / float(n);
         let rest = 1.0 / self.pass_ratio;
         (((-spent).exp() - rest) / (1.0 - rest)).clamp(0.0, 1.0)
     }
 
     /// Upper bound of the share of good samples: the smallest share that these counts would fail.
     pub fn upper(&self, tally: Tally) -> f64 {
-        if tally.n() == 0 {
+        self.upper_at_gain(tally.n(), self.fail_gain(tally.failures()))
+    }
+
+    /// [`Design::upper`] where the failures added `gain` to the fail account.
+    pub(super) fn upper_at_gain(&self, n: u64, gain: f64) -> f64 {
+        if n == 0 {
             return 1.0;
         }
-        let gained =
-            (float(tally.failures()) * self.fail_ratio.ln() - self.fail_goal) / float(tally.n());
+        let gained = (gain - self.fail_goal) / float(n);
         (1.0 - gained.exp_m1().max(0.0) / (self.fail_ratio - 1.0)).clamp(0.0, 1.0)
     }
 

@@ -74,6 +74,8 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
+            // Nothing is known of a peer that was never asked.
+            Loss::Local => return,
         },
         Over::TimedOut(Limit::Dns) => (Class::DnsFailure, "no answer in time"),
         Over::TimedOut(Limit::Connect) => (Class::ConnectRefused, "no answer in time"),
@@ -268,7 +270,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let heard = &exchange.reading.heard;
     let Some(head) = &exchange.head else {
         return match over {
-            Over::Cancelled => Ending::Cancelled,
+            Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
             Over::Framing | Over::TooMuch => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,
@@ -311,7 +313,7 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     let answer = &heard.answer;
     let marked = answer.moments.end_mark.is_some();
     let refused = exchange.head.as_ref().is_some_and(|head| !head.is_2xx());
-    let sealed = asked.seal.as_deref().map(|seal| answer.is_sealed(seal));
+    let sealed = answer.sealed(asked.seal.as_deref(), asked.expect.shape.as_ref());
     let unmet = if marked {
         let reason = answer.finish.as_ref().map(|(_, reason)| reason.as_str());
         asked.expect.unmet(&answer.text, reason)

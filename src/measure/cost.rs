@@ -1,0 +1,142 @@
+//! What samples cost, computed from the usage that the relay reports.
+//!
+//! What is not known is left out and counted, never taken for 0.
+
+use crate::evidence::{Attempt, Sample};
+use crate::observation::Phase;
+use crate::plan::Price;
+
+/// What several samples cost together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// US dollars of the samples whose cost is known.
+    pub usd: f64,
+    /// Samples whose cost is known.
+    pub known: u64,
+    /// Samples whose cost is not.
+    pub unknown: u64,
+}
+
+impl Cost {
+    /// Counts one more sample.
+    pub fn add(&mut self, sample: Option<f64>) {
+        match sample {
+            Some(usd) => {
+                self.usd += usd;
+                self.known += 1;
+            }
+            None => self.unknown += 1,
+        }
+    }
+}
+
+impl Sample {
+    /// What the call cost, all its attempts together; `None` when one of them may have cost
+    /// something that nobody can tell.
+    pub fn usd(&self, price: &Price) -> Option<f64> {
+        self.attempts
+            .iter()
+            .map(|attempt| usd(attempt, price))
+            .sum()
+    }
+
+    /// Tokens of the answer that the last attempt reports, reasoning included.
+    pub fn output_tokens(&self) -> Option<u64> {
+        self.attempts.last()?.observation.usage?.output
+    }
+}
+
+/// What one attempt cost: by its usage, and nothing where no request was sent or it was refused.
+fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
+    let seen = &attempt.observation;
+    if let Some(usage) = seen.usage {
+        return price.usd(usage.input?, usage.cached_input.unwrap_or(0), usage.output?);
+    }
+    let unsent = seen.last_phase < Phase::Send;
+    let refused = seen.status.is_some() && !seen.answered_2xx();
+    (unsent || refused).then_some(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::fixtures::*;
+    use crate::observation::{Observation, Usage};
+
+    const PRICE: Price = Price {
+        input: 1.0,
+        cached_input: Some(0.5),
+        output: 2.0,
+        multiplier: 1.0,
+        fx: None,
+    };
+
+    fn answered(input: Option<u64>, cached: Option<u64>, output: Option<u64>) -> Observation {
+        Observation {
+            usage: Some(Usage {
+                input,
+                output,
+                cached_input: cached,
+                ..Usage::default()
+            }),
+            ..good()
+        }
+    }
+
+    fn micro_dollars(sample: &Sample) -> Option<f64> {
+        sample.usd(&PRICE).map(|usd| (usd * 1e6).round())
+    }
+
+    #[test]
+    fn a_sample_costs_what_its_usage_says() {
+        let seen = answered(Some(100), Some(40), Some(10));
+        assert_eq!(micro_dollars(&sample(0, seen)), Some(100.0));
+    }
+
+    #[test]
+    fn an_answer_without_usage_has_no_known_cost() {
+        for (input, output) in [(None, Some(1)), (Some(1), None), (None, None)] {
+            assert_eq!(
+                sample(0, answered(input, None, output)).usd(&PRICE),
+                None,
+                "{input:?} {output:?}"
+            );
+        }
+        assert_eq!(sample(0, truncated()).usd(&PRICE), None);
+        // More cached tokens than there were.
+        assert_eq!(
+            sample(0, answered(Some(1), Some(2), Some(1))).usd(&PRICE),
+            None
+        );
+    }
+
+    #[test]
+    fn a_refusal_costs_nothing_and_its_retry_what_it_says() {
+        let whole = || answered(Some(100), None, Some(10));
+        let both = retried(0, vec![refused(429), whole()]);
+        assert_eq!(micro_dollars(&both), Some(120.0));
+        assert_eq!(micro_dollars(&sample(0, refused(503))), Some(0.0));
+        let lost = Observation {
+            status: None,
+            last_phase: Phase::Wait,
+            ..refused(503)
+        };
+        assert_eq!(sample(0, lost.clone()).usd(&PRICE), None, "sent, then lost");
+        let unsent = Observation {
+            last_phase: Phase::Connect,
+            ..lost
+        };
+        assert_eq!(micro_dollars(&sample(0, unsent)), Some(0.0));
+        let cut = retried(0, vec![truncated(), whole()]);
+        assert_eq!(cut.usd(&PRICE), None, "one unknown part makes all unknown");
+    }
+
+    #[test]
+    fn what_is_unknown_is_counted_and_adds_nothing() {
+        let mut cost = Cost::default();
+        for sample in [Some(0.5), None, Some(0.0)] {
+            cost.add(sample);
+        }
+        assert_eq!((cost.usd, cost.known, cost.unknown), (0.5, 2, 1));
+    }
+}
