@@ -415,7 +415,7 @@ mod tests {
                 Signal::Finish { stop, reason, .. } => format!("{stop:?} {reason}"),
                 Signal::Usage(usage) => format!("usage {:?}", usage.output),
                 Signal::Error { code, .. } => format!("error {}", code.unwrap_or("-")),
-                Signal::Flaw(detail) => detail.to_owned(),
+                Signal::Flaw(detail) | Signal::CallFault(detail) => detail.to_owned(),
                 Signal::Odd(warning) => warning.to_string(),
                 Signal::Terminator => "end".to_owned(),
                 Signal::Restart => "again".to_owned(),

@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod messages;
 
 use std::time::Duration;
 
@@ -15,18 +16,24 @@ use super::ask::{Ask, Refusal};
 pub(super) enum Api {
     /// OpenAI chat completions.
     Chat,
+    /// Anthropic messages.
+    Messages,
 }
 
 impl Api {
     /// The protocol of a path, which may have any prefix.
     pub(super) fn at(path: &str) -> Option<Self> {
-        path.ends_with("/chat/completions").then_some(Self::Chat)
+        if path.ends_with("/chat/completions") {
+            return Some(Self::Chat);
+        }
+        path.ends_with("/messages").then_some(Self::Messages)
     }
 
     /// Reads a request body.
     pub(super) fn ask(&self, body: &[u8]) -> Result<Ask, Refusal> {
         match self {
             Self::Chat => chat::parse(body),
+            Self::Messages => messages::parse(body),
         }
     }
 
@@ -34,6 +41,7 @@ impl Api {
     pub(super) const fn id_prefix(&self) -> &'static str {
         match self {
             Self::Chat => "chatcmpl-",
+            Self::Messages => "msg_",
         }
     }
 
@@ -41,6 +49,7 @@ impl Api {
     pub(super) fn voice(&self, id: &str, created: u64, model: &str, ask: &Ask) -> Box<dyn Voice> {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
+            Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
         }
     }
 
@@ -48,6 +57,7 @@ impl Api {
     pub(super) fn refusal(&self, error: &ApiError<'_>) -> String {
         match self {
             Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
+            Self::Messages => messages::error(error),
         }
     }
 }
