@@ -677,6 +677,8 @@ fn reason(value: &Value, fault: &serde_json::Error) -> &'static str {
         "no JSON object"
     } else if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }

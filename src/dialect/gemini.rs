@@ -418,6 +418,8 @@ fn reason(value: &Value, fault: Option<serde_json::Error>) -> &'static str {
     };
     if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }
