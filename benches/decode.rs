@@ -1,4 +1,4 @@
-//! Decoding speed on one core: the decoder alone, the decoder with openai-chat signals, and a whole
+//! Decoding speed on one core: the decoder alone, the decoder with signals, and a whole
 //! exchange, each in 16 KiB chunks, against two baselines of the same run.
 //!
 //! Run with `cargo bench --bench decode`; criterion prints MB/s (as MiB/s).
@@ -45,9 +45,27 @@ fn stream(service: bool) -> Vec<u8> {
     body.into_bytes()
 }
 
-fn exchange() -> Exchange {
+/// A stream of Gemini's chunks with the members that the service sends, about 4 MiB.
+fn gemini() -> Vec<u8> {
+    let mut body = String::new();
+    let mut tokens = 0;
+    while body.len() < 4 << 20 {
+        tokens += 12;
+        body += &format!(
+            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \" the quick brown fox, você, \
+             jumps over 你好 and the lazy dog\"}}],\"role\": \"model\"}},\"index\": 0}}],\"usageMetadata\": \
+             {{\"promptTokenCount\": 9,\"candidatesTokenCount\": {tokens},\"totalTokenCount\": {},\
+             \"promptTokensDetails\": [{{\"modality\": \"TEXT\",\"tokenCount\": 9}}]}},\"modelVersion\": \
+             \"test-model\",\"responseId\": \"x9kqaL3fMoWBvdIP\"}}\r\n\r\n",
+            tokens + 9
+        );
+    }
+    body.into_bytes()
+}
+
+fn exchange(protocol: Protocol) -> Exchange {
     let asked = Asked {
-        protocol: Protocol::OpenaiChat,
+        protocol,
         stream: true,
         model: "test-model".to_owned(),
         max_tokens: None,
@@ -108,12 +126,18 @@ fn decode(criterion: &mut Criterion) {
             bytes
         });
     });
-    for (name, body) in [("minimal chunks", &plain), ("service chunks", &service)] {
+    let gemini = gemini();
+    let bodies = [
+        (Protocol::OpenaiChat, "minimal chunks", &plain),
+        (Protocol::OpenaiChat, "service chunks", &service),
+        (Protocol::Gemini, "service chunks", &gemini),
+    ];
+    for (protocol, name, body) in bodies {
         group.throughput(Throughput::Bytes(body.len() as u64));
-        group.bench_function(format!("events and openai-chat signals, {name}"), |bench| {
+        group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {
             bench.iter(|| {
                 let mut decoder = Decoder::new();
-                let mut reader = Protocol::OpenaiChat.reader();
+                let mut reader = protocol.reader();
                 let mut signals = 0u64;
                 for chunk in body.chunks(CHUNK) {
                     decoder.feed(chunk, |item| {
@@ -133,9 +157,9 @@ fn decode(criterion: &mut Criterion) {
                 signals
             });
         });
-        group.bench_function(format!("whole exchange, {name}"), |bench| {
+        group.bench_function(format!("whole exchange, {protocol}, {name}"), |bench| {
             bench.iter(|| {
-                let mut exchange = exchange();
+                let mut exchange = exchange(protocol);
                 for (index, chunk) in body.chunks(CHUNK).enumerate() {
                     let at = Duration::from_millis(index as u64);
                     exchange.handle(at, Input::Body(chunk));

@@ -301,6 +301,11 @@ fn ten_thousand_honest_chat_streams_give_no_finding() {
     give_no_finding(Protocol::OpenaiChat, honest::chat);
 }
 
+#[test]
+fn ten_thousand_honest_gemini_streams_give_no_finding() {
+    give_no_finding(Protocol::Gemini, honest::gemini);
+}
+
 /// Ten thousand answers in the many legal forms that services send, cut anywhere.
 fn give_no_finding(protocol: Protocol, honest: fn(&mut Dice) -> Honest) {
     let mut dice = Dice::new();

@@ -183,7 +183,7 @@ impl Server {
         let arrival = now();
         let posts = u64::from(request.method == "POST");
         let serial = self.requests.fetch_add(posts, Ordering::Relaxed);
-        let api = Api::at(&request.path);
+        let api = Api::at(&request.path, &request.query);
         let models = voice::models(&request.path);
         let api = match (request.method.as_str(), api, models) {
             ("POST", Some(api), _) => api,

@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod gemini;
 
 use std::time::Duration;
 
@@ -15,18 +16,24 @@ use super::ask::{Ask, Refusal};
 pub(super) enum Api {
     /// OpenAI chat completions.
     Chat,
+    /// Gemini `generateContent` and `streamGenerateContent`.
+    Gemini(gemini::Method),
 }
 
 impl Api {
-    /// The protocol of a path, which may have any prefix.
-    pub(super) fn at(path: &str) -> Option<Self> {
-        path.ends_with("/chat/completions").then_some(Self::Chat)
+    /// The protocol of a path, which may have any prefix, and its query.
+    pub(super) fn at(path: &str, query: &str) -> Option<Self> {
+        if path.ends_with("/chat/completions") {
+            return Some(Self::Chat);
+        }
+        gemini::Method::at(path, query).map(Self::Gemini)
     }
 
     /// Reads a request body.
     pub(super) fn ask(&self, body: &[u8]) -> Result<Ask, Refusal> {
         match self {
             Self::Chat => chat::parse(body),
+            Self::Gemini(method) => method.parse(body),
         }
     }
 
@@ -34,6 +41,7 @@ impl Api {
     pub(super) const fn id_prefix(&self) -> &'static str {
         match self {
             Self::Chat => "chatcmpl-",
+            Self::Gemini(_) => "",
         }
     }
 
@@ -41,6 +49,7 @@ impl Api {
     pub(super) fn voice(&self, id: &str, created: u64, model: &str, ask: &Ask) -> Box<dyn Voice> {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
+            Self::Gemini(method) => Box::new(method.voice(id, model, ask)),
         }
     }
 
@@ -48,12 +57,16 @@ impl Api {
     pub(super) fn refusal(&self, error: &ApiError<'_>) -> String {
         match self {
             Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
+            Self::Gemini(_) => gemini::error(error),
         }
     }
 }
 
 /// The list of models, for a path that asks for one.
 pub(super) fn models(path: &str) -> Option<String> {
+    if path.ends_with("/v1beta/models") {
+        return Some(gemini::models());
+    }
     path.ends_with("/models").then(chat::models)
 }
 

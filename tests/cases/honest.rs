@@ -2,7 +2,12 @@
 //!
 //! Written by hand, so that the texts share no mistake with what reads or writes them elsewhere.
 
+#[path = "honest/gemini.rs"]
+mod gemini;
+
 use std::time::Duration;
+
+pub(crate) use gemini::gemini;
 
 /// One answer: writes with their times, the text that it says, whether usage was asked for.
 pub(crate) struct Honest {
