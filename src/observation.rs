@@ -274,6 +274,8 @@ named! {
         Closed = "closed",
         /// The peer reset the connection (RST).
         Reset = "reset",
+        /// Our own machine had no file, port, memory or network for the call.
+        Local = "local",
         /// The HTTP library gave up for a reason it does not tell apart.
         Other = "other",
     }

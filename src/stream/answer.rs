@@ -149,6 +149,7 @@ impl Answer {
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
+            Signal::Restart => self.identity.restart(spot),
         }
     }
 

@@ -122,7 +122,8 @@ impl Watch {
             | Signal::Error { .. }
             | Signal::Flaw(_)
             | Signal::Odd(_)
-            | Signal::Terminator => self.other = true,
+            | Signal::Terminator
+            | Signal::Restart => self.other = true,
         }
     }
 }
