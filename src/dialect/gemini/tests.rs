@@ -45,6 +45,7 @@ fn short(signal: &Signal<'_>) -> String {
         Signal::Flaw(detail) => (*detail).to_owned(),
         Signal::Odd(warning) => warning.to_string(),
         Signal::Terminator => "end".to_owned(),
+        Signal::Restart => "again".to_owned(),
     }
 }
 
