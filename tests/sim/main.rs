@@ -8,6 +8,7 @@
 
 mod client;
 mod faults;
+mod gemini;
 mod time;
 mod truth;
 

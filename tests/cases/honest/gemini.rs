@@ -22,7 +22,7 @@ const WORDS: &[&str] = &[
     ".",
     " [DONE]",
     "\\u00e9",
-    " {\\\"error\\\":1}",
+    " {\\\"a\\\":1}",
 ];
 
 /// What is the same in all events of one answer.
@@ -185,7 +185,7 @@ pub(crate) fn gemini(dice: &mut Dice) -> Honest {
             wire.push((now, form.parts(part, None, &so_far(&counts))));
         }
     }
-    let mut piece = |dice: &mut Dice, text: &mut String, first: bool| {
+    let piece = |dice: &mut Dice, text: &mut String, first: bool| {
         let mut said = String::from(if first { "The" } else { "" });
         for _ in 0..1 + dice.roll(12) {
             said += WORDS[dice.roll(WORDS.len() as u64) as usize];
