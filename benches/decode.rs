@@ -1,5 +1,5 @@
-//! Decoding speed on one core: the decoder alone, the decoder with signals, and a whole
-//! exchange, each in 16 KiB chunks, against two baselines of the same run.
+//! Decoding speed on one core: the decoder alone, the decoder with the signals of each protocol, and
+//! a whole exchange, each in 16 KiB chunks, against two baselines of the same run.
 //!
 //! Run with `cargo bench --bench decode`; criterion prints MB/s (as MiB/s).
 
@@ -14,14 +14,15 @@ use relayproof::stream::{Asked, Exchange, Head, Input, Timeouts};
 
 const CHUNK: usize = 16 << 10;
 
+const WORDS: [&str; 8] = [
+    "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
+];
+
 /// A stream of single-token chunks, about 4 MiB.
 ///
 /// `service`: with the members that OpenAI adds, among them one of random text, so that no chunk
 /// is like another in anything but its content.
 fn stream(service: bool) -> Vec<u8> {
-    const WORDS: [&str; 8] = [
-        "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
-    ];
     let mut body = String::new();
     let mut token = 0;
     while body.len() < 4 << 20 {
@@ -40,6 +41,27 @@ fn stream(service: bool) -> Vec<u8> {
             "data: {{\"id\":\"chatcmpl-9xK2\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\
              \"model\":\"test-model-2024-08-06\",{extra}\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
              \"{word}\"}},\"finish_reason\":null}}]}}\n\n"
+        );
+    }
+    body.into_bytes()
+}
+
+/// The same of Anthropic messages, as the service sends them.
+fn messages() -> Vec<u8> {
+    let mut body = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_01\",\
+                    \"type\":\"message\",\"role\":\"assistant\",\"model\":\"test-model\",\"content\":[],\
+                    \"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":9,\
+                    \"output_tokens\":1}}}\n\nevent: content_block_start\ndata: \
+                    {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\
+                    \"text\":\"\"}}\n\n"
+        .to_owned();
+    for word in WORDS.iter().cycle() {
+        if body.len() >= 4 << 20 {
+            break;
+        }
+        body += &format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+             \"delta\":{{\"type\":\"text_delta\",\"text\":\"{word}\"}}}}\n\n"
         );
     }
     body.into_bytes()
@@ -88,6 +110,7 @@ fn exchange(protocol: Protocol) -> Exchange {
 fn decode(criterion: &mut Criterion) {
     let plain = stream(false);
     let service = stream(true);
+    let messages = messages();
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Bytes(plain.len() as u64));
 
@@ -127,12 +150,13 @@ fn decode(criterion: &mut Criterion) {
         });
     });
     let gemini = gemini();
-    let bodies = [
-        (Protocol::OpenaiChat, "minimal chunks", &plain),
-        (Protocol::OpenaiChat, "service chunks", &service),
-        (Protocol::Gemini, "service chunks", &gemini),
-    ];
-    for (protocol, name, body) in bodies {
+    let chat = Protocol::OpenaiChat;
+    for (name, protocol, body) in [
+        ("minimal chunks", chat, &plain),
+        ("service chunks", chat, &service),
+        ("service events", Protocol::AnthropicMessages, &messages),
+        ("service chunks", Protocol::Gemini, &gemini),
+    ] {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {
             bench.iter(|| {
@@ -157,7 +181,7 @@ fn decode(criterion: &mut Criterion) {
                 signals
             });
         });
-        group.bench_function(format!("whole exchange, {protocol}, {name}"), |bench| {
+        group.bench_function(format!("whole exchange of {protocol}, {name}"), |bench| {
             bench.iter(|| {
                 let mut exchange = exchange(protocol);
                 for (index, chunk) in body.chunks(CHUNK).enumerate() {

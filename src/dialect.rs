@@ -10,6 +10,7 @@ mod gemini;
 mod member;
 pub mod openai_chat;
 mod openai_responses;
+mod pruned;
 
 use std::fmt;
 
@@ -143,7 +144,7 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
-    /// Output that is none of these: code, an image, a piece of an argument.
+    /// Output that is none of these: code, an image, a piece of an argument, free text for a tool.
     Other,
 }
 
@@ -220,6 +221,8 @@ pub enum Signal<'a> {
     },
     /// A fault of the frame's shape that does not keep the rest of it from being read.
     Flaw(&'static str),
+    /// Calls of tools that are mixed up, where the pieces alone do not show it.
+    CallFault(&'static str),
     /// Odd, but no fault.
     Odd(Warning),
     /// The end mark.
@@ -239,7 +242,7 @@ pub struct SaidError {
 
 /// The error that a JSON text says, in any of the shapes that APIs use; `None` for anything else.
 pub fn error_in(json: &str) -> Option<SaidError> {
-    let said = error::said_in(&serde_json::from_str(json).ok()?)?;
+    let said = error::said_in(&pruned::value(json).ok()?)?;
     Some(SaidError {
         code: said.code.map(Into::into),
         message: said.message.map(Into::into),
@@ -318,6 +321,14 @@ impl Reader {
             State::OpenaiResponses(_) => openai_responses::is_end_mark(data),
             State::AnthropicMessages(_) => anthropic_messages::is_end_mark(data),
             State::Gemini(_) => false,
+        }
+    }
+
+    /// Whether data after the end mark is another protocol's end mark, sent by habit.
+    pub fn is_habit(&self, data: &str) -> bool {
+        match &self.0 {
+            State::OpenaiResponses(_) => openai_responses::is_habit(data),
+            State::OpenaiChat(_) | State::AnthropicMessages(_) | State::Gemini(_) => false,
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod chat;
 mod gemini;
+mod messages;
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use super::ask::{Ask, Refusal};
 pub(super) enum Api {
     /// OpenAI chat completions.
     Chat,
+    /// Anthropic messages.
+    Messages,
     /// Gemini `generateContent` and `streamGenerateContent`.
     Gemini(gemini::Method),
 }
@@ -26,6 +29,9 @@ impl Api {
         if path.ends_with("/chat/completions") {
             return Some(Self::Chat);
         }
+        if path.ends_with("/messages") {
+            return Some(Self::Messages);
+        }
         gemini::Method::at(path, query).map(Self::Gemini)
     }
 
@@ -33,6 +39,7 @@ impl Api {
     pub(super) fn ask(&self, body: &[u8]) -> Result<Ask, Refusal> {
         match self {
             Self::Chat => chat::parse(body),
+            Self::Messages => messages::parse(body),
             Self::Gemini(method) => method.parse(body),
         }
     }
@@ -41,6 +48,7 @@ impl Api {
     pub(super) const fn id_prefix(&self) -> &'static str {
         match self {
             Self::Chat => "chatcmpl-",
+            Self::Messages => "msg_",
             Self::Gemini(_) => "",
         }
     }
@@ -49,6 +57,7 @@ impl Api {
     pub(super) fn voice(&self, id: &str, created: u64, model: &str, ask: &Ask) -> Box<dyn Voice> {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
+            Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
             Self::Gemini(method) => Box::new(method.voice(id, model, ask)),
         }
     }
@@ -57,6 +66,7 @@ impl Api {
     pub(super) fn refusal(&self, error: &ApiError<'_>) -> String {
         match self {
             Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
+            Self::Messages => messages::error(error),
             Self::Gemini(_) => gemini::error(error),
         }
     }

@@ -147,6 +147,7 @@ impl Answer {
                 notes.fault(Class::ErrorInStream, spot, "an error object");
             }
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
+            Signal::CallFault(detail) => notes.find(Class::ToolCallCorrupt, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
             Signal::Restart => self.identity.restart(spot),

@@ -59,9 +59,16 @@ impl Reading {
         if let Some(rest) = self.decoder.finish() {
             let spot = heard.spot(at, Some(rest.offset));
             let marked = heard.answer.moments.end_mark.is_some();
-            if !marked && rest.data.is_some_and(|data| heard.reader.is_end_mark(data)) {
+            let mark = rest.data.filter(|data| heard.reader.is_end_mark(data));
+            if let Some(data) = mark.filter(|_| !marked) {
                 heard.flush_broken();
-                heard.answer.moments.end_mark = Some(at);
+                let frame = Frame {
+                    name: "message",
+                    data,
+                };
+                if let Err(fault) = heard.read(spot, frame) {
+                    heard.unreadable(spot, frame, fault);
+                }
                 heard.notes.warn(Warning::UnfinishedLastEvent);
             } else if heard.answer.refused {
                 let line = String::from_utf8_lossy(rest.line);
@@ -316,19 +323,19 @@ impl Heard {
             phase: Phase::End,
             ..spot
         };
-        if self.reader.is_end_mark(frame.data) {
-            self.notes
-                .find(Class::DuplicateTerminator, spot, "a second end mark");
+        if self.reader.is_habit(frame.data) {
+            self.notes.warn(Warning::DoneAfterCompleted);
             return;
         }
         if frame.data.trim_ascii().is_empty() && frame.name != "error" {
             return;
         }
+        let (mut spoke, mut error) = (false, false);
         let (answer, notes) = (&mut self.answer, &mut self.notes);
-        let mut spoke = false;
         let read = self.reader.frame(frame, &mut |signal| {
             spoke = true;
             if let crate::dialect::Signal::Error { .. } = signal {
+                error = true;
                 answer.signal(spot, signal, notes);
             }
         });
@@ -336,9 +343,15 @@ impl Heard {
             notes.parse_ok = false;
         }
         // A heartbeat of the protocol's own says nothing.
-        if spoke || read.is_err() {
-            notes.find(Class::DataAfterDone, spot, "an event after the end mark");
+        if !spoke && read.is_ok() {
+            return;
         }
+        let (class, detail) = if !error && self.reader.is_end_mark(frame.data) {
+            (Class::DuplicateTerminator, "a second end mark")
+        } else {
+            (Class::DataAfterDone, "an event after the end mark")
+        };
+        self.notes.find(class, spot, detail);
     }
 
     /// Takes a whole body that was not to be streamed.

@@ -2,6 +2,8 @@
 //!
 //! Written by hand, so that the texts share no mistake with what reads or writes them elsewhere.
 
+#[path = "honest/anthropic.rs"]
+pub(crate) mod anthropic;
 #[path = "honest/gemini.rs"]
 mod gemini;
 

@@ -186,7 +186,7 @@ pub(super) struct Call<'a> {
     pub(super) args: Option<&'a RawValue>,
     /// Arguments that come one by one.
     #[serde(borrow)]
-    pub(super) partial_args: Option<Vec<PartialArg<'a>>>,
+    pub(super) partial_args: Option<Few<PartialArg<'a>>>,
     pub(super) will_continue: Option<bool>,
 }
 

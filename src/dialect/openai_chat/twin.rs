@@ -121,6 +121,7 @@ impl Watch {
             | Signal::Usage(_)
             | Signal::Error { .. }
             | Signal::Flaw(_)
+            | Signal::CallFault(_)
             | Signal::Odd(_)
             | Signal::Terminator
             | Signal::Restart => self.other = true,
