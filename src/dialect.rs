@@ -43,6 +43,14 @@ impl Protocol {
         }
     }
 
+    /// Whether the base URL holds the API's version, as the official SDK has it, and not the path.
+    pub fn has_version_in_base(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => true,
+            Self::AnthropicMessages | Self::Gemini => false,
+        }
+    }
+
     /// JSON body of the request.
     pub fn body(self, prompt: &Prompt) -> Vec<u8> {
         match self {
@@ -50,6 +58,15 @@ impl Protocol {
             Self::OpenaiResponses => openai_responses::body(prompt),
             Self::AnthropicMessages => anthropic_messages::body(prompt),
             Self::Gemini => gemini::body(prompt),
+        }
+    }
+
+    /// Most tokens that a request with these parameters lets an answer have, a budget that the
+    /// protocol wants from everybody included.
+    pub fn budget(self, params: &Map<String, Value>) -> Option<u64> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => budget(params),
+            Self::AnthropicMessages => Some(anthropic_messages::budget(params)),
         }
     }
 
@@ -201,6 +218,8 @@ pub enum Signal<'a> {
     Odd(Warning),
     /// The end mark.
     Terminator,
+    /// A second answer begins inside the first one, in so many words.
+    Restart,
 }
 
 /// An error said inside a JSON text that is no frame: a body, or a line outside any frame.

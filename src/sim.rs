@@ -35,6 +35,9 @@ use server::Server;
 /// Most tokens in one answer.
 pub const MAX_TOKENS: u32 = 100_000;
 
+/// What the base URL of OpenAI's SDKs ends in.
+const VERSION: &str = "/v1";
+
 /// What the relay is to do.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -130,9 +133,11 @@ impl Relay {
         let ringer = tokio::spawn(pacer.pace().ring());
         Ok(Self {
             base_url: match (&ca_pem, address.ip()) {
-                (Some(_), IpAddr::V4(_)) => format!("https://localhost:{}/v1", address.port()),
-                (Some(_), IpAddr::V6(_)) => format!("https://{address}/v1"),
-                (None, _) => format!("http://{address}/v1"),
+                (Some(_), IpAddr::V4(_)) => {
+                    format!("https://localhost:{}{VERSION}", address.port())
+                }
+                (Some(_), IpAddr::V6(_)) => format!("https://{address}{VERSION}"),
+                (None, _) => format!("http://{address}{VERSION}"),
             },
             address,
             ca_pem,
@@ -146,6 +151,13 @@ impl Relay {
     /// Where clients find it, `/v1` included; over TLS by the name `localhost`.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// The same without `/v1`, for clients that have the version in their paths.
+    pub fn origin(&self) -> &str {
+        self.base_url
+            .strip_suffix(VERSION)
+            .unwrap_or(&self.base_url)
     }
 
     /// The address it listens on.

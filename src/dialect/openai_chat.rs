@@ -416,6 +416,7 @@ mod tests {
                 Signal::Flaw(detail) | Signal::CallFault(detail) => detail.to_owned(),
                 Signal::Odd(warning) => warning.to_string(),
                 Signal::Terminator => "end".to_owned(),
+                Signal::Restart => "again".to_owned(),
             });
         })?;
         Ok(said)

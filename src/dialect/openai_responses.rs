@@ -149,11 +149,17 @@ impl Life {
         } else if named.is_some_and(|named| named != kind) {
             self.flaw("an event's name is not its type", sink);
         }
-        let begun = match (&event.response, kind) {
-            (Some(response), Kind::Created) => self.cycle.begin(text(response.id.as_ref())),
-            _ => self.cycle.goes_on(),
-        };
-        self.fault(begun, sink);
+        match (&event.response, kind) {
+            (Some(response), Kind::Created) => {
+                if self.cycle.begin(text(response.id.as_ref())) {
+                    sink(Signal::Restart);
+                }
+            }
+            _ => {
+                let early = self.cycle.goes_on();
+                self.fault(early, sink);
+            }
+        }
         self.number(event, true, sink);
         if let Some(said) = event.error.as_deref().filter(|said| said.real) {
             sink(error_of(said));

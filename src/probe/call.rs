@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::scrub::Scrub;
 use super::transport::Request;
 use super::{retry, trace};
-use crate::dialect::{self, Prompt};
+use crate::dialect::Prompt;
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Ending;
 use crate::plan::{Cell, Retry, Slot};
@@ -63,7 +63,7 @@ impl Call {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
                 model: prompt.model.clone(),
-                max_tokens: dialect::budget(&prompt.params),
+                max_tokens: cell.relay.protocol.budget(&prompt.params),
                 usage: prompt.usage,
                 seal: cell.seal(&slot),
                 request_bytes: body.len() as u64,

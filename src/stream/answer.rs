@@ -148,6 +148,7 @@ impl Answer {
             Signal::CallFault(detail) => notes.find(Class::ToolCallCorrupt, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
+            Signal::Restart => self.identity.restart(spot),
         }
     }
 

@@ -327,9 +327,10 @@ impl Heard {
         if frame.data.trim_ascii().is_empty() && frame.name != "error" {
             return;
         }
-        let mut error = false;
         let (answer, notes) = (&mut self.answer, &mut self.notes);
+        let (mut spoke, mut error) = (false, false);
         let read = self.reader.frame(frame, &mut |signal| {
+            spoke = true;
             if let crate::dialect::Signal::Error { .. } = signal {
                 error = true;
                 answer.signal(spot, signal, notes);
@@ -338,12 +339,12 @@ impl Heard {
         if read.is_err() {
             notes.parse_ok = false;
         }
-        let (class, detail) = if !error && self.reader.is_end_mark(frame.data) {
-            (Class::DuplicateTerminator, "a second end mark")
-        } else {
-            (Class::DataAfterDone, "an event after the end mark")
-        };
-        self.notes.find(class, spot, detail);
+        if !error && self.reader.is_end_mark(frame.data) {
+            notes.find(Class::DuplicateTerminator, spot, "a second end mark");
+        } else if spoke || read.is_err() {
+            // A heartbeat of the protocol's own says nothing.
+            notes.find(Class::DataAfterDone, spot, "an event after the end mark");
+        }
     }
 
     /// Takes a whole body that was not to be streamed.

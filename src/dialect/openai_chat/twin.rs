@@ -123,7 +123,8 @@ impl Watch {
             | Signal::Flaw(_)
             | Signal::CallFault(_)
             | Signal::Odd(_)
-            | Signal::Terminator => self.other = true,
+            | Signal::Terminator
+            | Signal::Restart => self.other = true,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::stream) struct Identity {
     last_model: Option<String>,
     id_changes: u64,
     role_before: bool,
-    /// A second generation began here: model and one more sign changed.
+    /// A second generation began here: model and one more sign changed, or the protocol said so.
     certain: Option<Spot>,
     /// The same, but resting on the id.
     by_id: Option<Spot>,
@@ -74,6 +74,11 @@ impl Identity {
                 *kept = Some(clean::short(now));
             }
         }
+    }
+
+    /// Takes a beginning that the protocol allows but once.
+    pub(super) fn restart(&mut self, spot: Spot) {
+        self.certain.get_or_insert(spot);
     }
 
     /// Takes a model label; true when it names another model than the label before.
