@@ -3,6 +3,7 @@
 //! Computes no results: each command asks the library and prints what it says.
 
 pub mod check;
+mod compare;
 mod demo;
 pub mod judge;
 pub mod plan;
@@ -23,7 +24,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub enum Exit {
     /// Every objective is met (or could not be shown to be violated, where that is asked).
     Pass = 0,
-    /// An objective is violated; for `probe`, any outcome but ok.
+    /// An objective is violated; for `probe`, any outcome but ok; for `compare`, a regression.
     Violated = 1,
     /// The command line or a spec is wrong.
     Usage = 2,
@@ -74,6 +75,8 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
+    /// Rank relays by their evidence, or say whether one got worse
+    Compare(compare::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Compare(args) => compare::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
     };

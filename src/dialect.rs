@@ -70,6 +70,14 @@ impl Protocol {
         }
     }
 
+    /// Whether services put many tokens into one event as a rule.
+    pub fn groups_tokens(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => false,
+            Self::Gemini => true,
+        }
+    }
+
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
         Reader(match self {
@@ -135,8 +143,8 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
-    /// Text for a tool that takes free text, which no check reads as JSON.
-    ToolInput,
+    /// Output that is none of these: code, an image, a piece of an argument.
+    Other,
 }
 
 /// What a finish reason means, whatever the protocol calls it.
@@ -332,12 +340,22 @@ impl Reader {
         }
     }
 
+    /// Whether something has begun and has not ended, so that an end mark before it was none.
+    pub fn is_open(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(life) => life.is_open(),
+        }
+    }
+
     /// Whether a JSON text that should have been a stream is this protocol's whole answer.
     pub fn is_answer(&self, json: &str) -> bool {
         let member = match &self.0 {
             State::OpenaiChat(_) => "\"choices\"",
             State::OpenaiResponses(_) => "\"output\"",
             State::AnthropicMessages(_) => "\"content\"",
+            // An array is how this protocol streams where nobody asked for events.
+            State::Gemini(_) if !json.trim_start().starts_with('{') => return false,
             State::Gemini(_) => "\"candidates\"",
         };
         json.contains(member)

@@ -7,6 +7,7 @@
 pub mod attribution;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod compare;
 pub mod dialect;
 pub mod evidence;
 pub mod expect;

@@ -36,6 +36,9 @@ pub struct Plan {
     pub spec_sha256: String,
     /// SHA-256 of the canonical resolved plan without secrets and comments, hex.
     pub digest: String,
+    /// [`Plan::digest`] without what a run may use up: samples, tokens, time. Plans that agree in it
+    /// ask the same and judge it alike, and one may go on with the samples of the other.
+    pub core_digest: String,
     /// How samples are drawn.
     pub sampling: Sampling,
     /// How they are judged.

@@ -20,6 +20,7 @@ mod self_check;
 mod testing;
 pub mod tls;
 pub mod trace;
+mod want;
 pub mod transport;
 
 use std::future::Future;

@@ -61,16 +61,22 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
 }
 
+/// Reads a percentage as specs write it, `99.5%`, as parts per million.
+///
+/// # Errors
+///
+/// Says what is wrong and what to write.
+pub fn percentage(text: &str) -> Result<u32, String> {
+    quantity::share_ppm(text.trim()).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+}
+
 /// Reads `99.5%` as a share.
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and what to write instead.
+/// Says what is wrong and what to write.
 pub fn share(text: &str) -> Result<f64, String> {
-    match quantity::share_ppm(text.trim()) {
-        Ok(ppm) => Ok(f64::from(ppm) / 1e6),
-        Err(wrong) => Err(format!("{}: {}", wrong.why, wrong.way_out)),
-    }
+    Ok(f64::from(percentage(text)?) / 1e6)
 }
 
 /// The text of a spec file.

@@ -454,7 +454,7 @@ impl Exchange {
         }
         let heard = &self.reading.heard;
         let taken = heard.counts.body_bytes;
-        if heard.answer.moments.end_mark.is_none() {
+        if heard.answer.moments.end_mark.is_none() || heard.reader.goes_on_after_end() {
             self.end_mark_bytes = taken;
         }
         if refused && taken > MAX_REST_BYTES || taken - self.end_mark_bytes > MAX_REST_BYTES {

@@ -3,6 +3,7 @@
 //! Looks at [`crate::evidence`] only, never at raw bytes; results are applied in planned order.
 //! Anything that reports, traces or exits renders what is decided here and decides nothing itself.
 
+mod bursts;
 pub mod judge;
 mod rule;
 mod seals;
@@ -94,6 +95,9 @@ pub struct Verdict {
     /// Normal stops and their seals, where `usable` goes by an allowance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seals: Option<Seals>,
+    /// Failures that came together in time, where that is no accident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursty: Option<Bursts>,
     /// Further words on the reason.
     pub note: Option<String>,
 }
@@ -109,6 +113,21 @@ pub struct Seals {
     pub allowance_ppm: u32,
     /// Shown to be more than that, which violates the objective.
     pub violated: bool,
+}
+
+/// Failures that crowd in time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// Failures in the bucket that holds the least likely number of them.
+    pub crowd: u64,
+    /// Failures in all.
+    pub failures: u64,
+    /// Length of a bucket in seconds.
+    pub bucket_s: f64,
+    /// Buckets with samples.
+    pub buckets: u64,
+    /// Variance of the share over that of as many independent samples.
+    pub design_effect: f64,
 }
 
 /// What a verdict does to its test.

@@ -68,6 +68,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "report",
         &[
             "attribution",
+            "compare",
             "evidence",
             "measure",
             "observation",
@@ -75,6 +76,17 @@ const EDGES: &[(&str, &[&str])] = &[
             "spec",
             "stats",
             "verdict",
+        ],
+    ),
+    (
+        "compare",
+        &[
+            "evidence",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "stats",
         ],
     ),
     (
@@ -159,6 +171,7 @@ const PURE: &[&str] = &[
     "plan",
     "verdict",
     "attribution",
+    "compare",
     "report",
 ];
 

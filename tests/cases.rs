@@ -176,6 +176,11 @@ const LEADS: &[(Class, Class, &str)] = &[
         "090-data-after-done",
     ),
     (
+        Class::EmptyAnswer,
+        Class::UnexpectedLengthCut,
+        "170-gemini-max-tokens-no-parts",
+    ),
+    (
         Class::ContentFiltered,
         Class::ErrorAsContent,
         "064-guardrail-text-as-content",

@@ -6,6 +6,8 @@
 
 #[path = "cli/collector.rs"]
 mod collector;
+#[path = "cli/continuing.rs"]
+mod continuing;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]

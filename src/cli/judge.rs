@@ -11,9 +11,9 @@ use crate::run::CellOutcome;
 use crate::verdict::{Overall, Summary, overall};
 
 /// Ending of evidence files; in a folder, other files are left alone.
-const EVIDENCE: &str = ".jsonl";
+pub(super) const EVIDENCE: &str = ".jsonl";
 /// Ending of the spans that lie beside them.
-const SPANS: &str = ".otlp.jsonl";
+pub(super) const SPANS: &str = ".otlp.jsonl";
 
 /// Judges evidence files, or all those in a folder, and prints what they say.
 ///
@@ -97,7 +97,7 @@ fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
 }
 
 /// The file itself, or the evidence files of a folder by name.
-fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

@@ -99,7 +99,7 @@ fn print(
 
 fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let drawn = &plan.sampling;
-    let calls = drawn.max_samples + u64::from(drawn.warmup);
+    let calls = most_calls(plan);
     let last = plan
         .cells
         .first()
@@ -277,7 +277,7 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result<()> {
-    let calls = plan.sampling.max_samples + u64::from(plan.sampling.warmup);
+    let calls = most_calls(plan);
     let requests = calls.saturating_mul(plan.cells.len() as u64);
     let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
         sum.saturating_add(budget::tokens_of(cell, &plan.sampling))
@@ -292,26 +292,56 @@ fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result
         grouped(requests),
         grouped(tokens)
     )?;
-    let expected: Option<Vec<(u64, u64)>> = plan
+    cost(plan, calls, out)?;
+    let Some(expected) = prospects.expected_calls(plan) else {
+        return Ok(());
+    };
+    let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
+        sum.saturating_add(prospects.expected_tokens(plan, cell).unwrap_or(0))
+    });
+    writeln!(
+        out,
+        "of relays at a fifth of the allowed failure odds, expected:\n\
+         {} calls, up to {} tokens",
+        grouped(expected.saturating_mul(plan.cells.len() as u64)),
+        grouped(tokens)
+    )?;
+    cost(plan, expected, out)
+}
+
+/// Most calls to a cell.
+fn most_calls(plan: &Plan) -> u64 {
+    plan.sampling.max_samples + u64::from(plan.sampling.warmup)
+}
+
+/// What so many calls to each cell cost at most, as far as the spec has prices.
+fn cost(plan: &Plan, calls: u64, out: &mut dyn Write) -> io::Result<()> {
+    let paid = |it: &&Cell| matches!(it.relay.endpoint, Endpoint::Url(_));
+    let costs: Vec<Option<f64>> = plan
         .cells
         .iter()
-        .map(|cell| {
-            let calls = prospects.expected_calls(plan)?;
-            Some((calls, prospects.expected_tokens(plan, cell)?))
-        })
+        .filter(paid)
+        .map(|cell| budget::cost_of(cell, calls))
         .collect();
-    if let Some(expected) = expected {
-        let calls = expected.iter().map(|(calls, _)| calls).sum();
-        let tokens = expected.iter().map(|(_, tokens)| tokens).sum();
-        writeln!(
+    let known: f64 = costs.iter().flatten().sum();
+    match costs.iter().filter(|it| it.is_none()).count() {
+        unknown if unknown == costs.len() => Ok(()),
+        0 => writeln!(out, "cost: up to {} USD", money(known)),
+        unknown => writeln!(
             out,
-            "relays at a fifth of the allowed failure odds: from about {} calls and up to {}\n\
-             tokens on",
-            grouped(calls),
-            grouped(tokens)
-        )?;
+            "cost: up to {} USD, without {unknown} cells whose price is unknown",
+            money(known)
+        ),
     }
-    Ok(())
+}
+
+/// An amount with two digits that say something.
+fn money(amount: f64) -> String {
+    if amount >= 1.0 {
+        format!("{amount:.2}")
+    } else {
+        format!("{amount:.4}")
+    }
 }
 
 /// Starts per second in the unit that reads best.

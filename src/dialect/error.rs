@@ -133,10 +133,10 @@ fn is_number(text: &str) -> bool {
 /// An `error` member counts at any depth (up to four levels); the looser shapes (`success: false`,
 /// a code with a message, a lone `detail`) count at the top only.
 pub(super) fn said_in(value: &Value) -> Option<Said<'static>> {
-    let members = value.as_object()?;
     if let Some(said) = nested(value, DEPTH) {
         return Some(said);
     }
+    let members = value.as_object()?;
     let has = |name: &str| {
         members
             .get(name)
@@ -205,6 +205,7 @@ mod tests {
             json!({"choices": [{"index": 0, "error": {"code": 504}}]}),
             json!({"response": {"error": {"code": "x"}}}),
             json!({"errors": [{"message": "no"}]}),
+            json!([{"error": {"code": 503, "status": "UNAVAILABLE"}}]),
             json!({"success": false}),
             json!({"type": "error", "code": "x", "message": "no"}),
             json!({"object": "error", "message": "no", "code": 400}),

@@ -215,17 +215,17 @@ impl Life {
             Kind::InputDelta => {
                 let fault = self.cycle.add_words(place, delta);
                 self.fault(fault, sink);
-                piece(DeltaKind::ToolInput, delta, sink);
+                piece(DeltaKind::Other, delta, sink);
             }
             Kind::InputDone => {
                 let words = whole(event.input.as_ref());
                 let (heard, fault) = self.cycle.state_words(place, words);
                 self.fault(fault, sink);
                 if heard == Words::New {
-                    piece(DeltaKind::ToolInput, words, sink);
+                    piece(DeltaKind::Other, words, sink);
                 }
             }
-            Kind::HostedDelta => piece(DeltaKind::ToolInput, delta, sink),
+            Kind::HostedDelta => piece(DeltaKind::Other, delta, sink),
             Kind::Created | Kind::Queued | Kind::InProgress => {
                 if let Some(response) = event.response.as_deref() {
                     self.response(response, sink);
@@ -333,7 +333,7 @@ impl Life {
                 }
                 ItemKind::Custom => {
                     let words = item.input.0.as_deref().unwrap_or_default();
-                    piece(DeltaKind::ToolInput, words, sink);
+                    piece(DeltaKind::Other, words, sink);
                 }
                 ItemKind::Message | ItemKind::Reasoning | ItemKind::Other => {}
             }
@@ -553,7 +553,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
             let words = item.arguments.0.as_deref().unwrap_or_default();
             sink(call(u64::try_from(index).ok(), id, name, words));
             let words = item.input.0.as_deref().unwrap_or_default();
-            piece(DeltaKind::ToolInput, words, sink);
+            piece(DeltaKind::Other, words, sink);
         }
     }
     usage(response.usage.as_ref(), sink);

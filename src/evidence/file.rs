@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Close, Header, Line, SCHEMA, Sample};
+use super::{Close, Continued, Header, Line, SCHEMA, Sample};
 
 /// Longest line that is written or read, in bytes.
 pub const MAX_LINE: u64 = 4 * 1024 * 1024;
@@ -93,7 +93,7 @@ pub enum EvidenceError {
 /// One evidence file, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// First line.
+    /// First line, with the budget of the last time that the run went on.
     pub header: Header,
     /// Samples in file order, warm-ups included, each id once.
     pub samples: Vec<Sample>,
@@ -101,6 +101,8 @@ pub struct Evidence {
     pub close: Option<Close>,
     /// Closing lines of earlier sessions on the same file.
     pub earlier: Vec<Close>,
+    /// The times that the run went on after its end.
+    pub continued: Vec<Continued>,
     /// The file ended inside a line, which is left out.
     pub torn: bool,
 }
@@ -113,6 +115,7 @@ impl Evidence {
             samples: Vec::new(),
             close: None,
             earlier: Vec::new(),
+            continued: Vec::new(),
             torn: false,
         }
     }
@@ -123,6 +126,10 @@ impl Evidence {
         match line {
             Line::Sample(sample) => self.samples.push(*sample),
             Line::Close(close) => self.close = Some(close),
+            Line::Continued(continued) => {
+                self.header.go_on_with(&continued);
+                self.continued.push(continued);
+            }
         }
     }
 }
@@ -158,6 +165,8 @@ struct AnyLine {
     sample: Option<Box<Sample>>,
     #[serde(default)]
     close: Option<Close>,
+    #[serde(default)]
+    continued: Option<Continued>,
 }
 
 impl Reader {
@@ -232,6 +241,8 @@ impl Reader {
                 }
             } else if let Some(close) = any.close {
                 return Ok(Some(Line::Close(close)));
+            } else if let Some(continued) = any.continued {
+                return Ok(Some(Line::Continued(continued)));
             }
         }
     }
@@ -387,6 +398,15 @@ impl Writer {
     /// When it cannot be written.
     pub fn close(&mut self, close: &Close) -> Result<(), EvidenceError> {
         self.append(&Line::Close(close.clone()))?;
+        self.sync()
+    }
+
+    /// Writes that the run goes on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn continued(&mut self, continued: &Continued) -> Result<(), EvidenceError> {
+        self.append(&Line::Continued(continued.clone()))?;
         self.sync()
     }
 

@@ -288,6 +288,8 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         judge: judging(),
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives,
         price: None,
     }

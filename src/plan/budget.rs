@@ -243,6 +243,12 @@ const MESSAGE_TOKENS: u64 = 8;
 /// attempt of a call can produce output: what is tried again was answered by an error status or
 /// not at all.
 pub fn tokens_per_call(workload: &Workload) -> u64 {
+    let (prompt, answer) = parts_of_call(workload);
+    prompt.saturating_add(answer)
+}
+
+/// [`tokens_per_call`], of the prompt and of the answer.
+fn parts_of_call(workload: &Workload) -> (u64, u64) {
     let prompt: u64 = workload
         .messages
         .iter()
@@ -253,7 +259,14 @@ pub fn tokens_per_call(workload: &Workload) -> u64 {
         .sum();
     let answer = workload.max_tokens().unwrap_or(0);
     let answers = workload.params.get("n").and_then(serde_json::Value::as_u64);
-    prompt.saturating_add(answer.saturating_mul(answers.unwrap_or(1)))
+    (prompt, answer.saturating_mul(answers.unwrap_or(1)))
+}
+
+/// Most that so many calls to a cell cost, in US dollars; `None` where the spec has no price.
+pub fn cost_of(cell: &Cell, calls: u64) -> Option<f64> {
+    let (prompt, answer) = parts_of_call(&cell.workload);
+    let all = |tokens: u64| tokens.saturating_mul(calls);
+    cell.price.as_ref()?.usd(all(prompt), 0, all(answer))
 }
 
 /// Most tokens of one call to each cell.

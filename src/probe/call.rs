@@ -14,7 +14,7 @@ use super::transport::Request;
 use super::{retry, trace};
 use crate::dialect::Prompt;
 use crate::evidence::{Attempt, Sample};
-use crate::observation::Ending;
+use crate::observation::{Ending, Loss};
 use crate::plan::{Cell, Retry, Slot};
 use crate::stream::{Asked, Exchange, Timeouts};
 
@@ -135,7 +135,9 @@ pub(super) async fn make<T: Attempts>(
             .await;
         let mut observation = exchange.finish();
         call.scrub.clean(&mut observation);
-        let called_off = observation.ending == Ending::Cancelled;
+        // A call for which this machine had no means is on record, though it counts for nothing.
+        let called_off =
+            observation.ending == Ending::Cancelled && observation.lost != Some(Loss::Local);
         let tried = u32::try_from(sample.attempts.len() + 1).unwrap_or(u32::MAX);
         let wait = retry::next(&call.retry, tried, &observation, &sample.id);
         sample.attempts.push(Attempt {

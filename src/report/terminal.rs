@@ -44,6 +44,7 @@ pub fn cell(evidence: &Evidence, verdicts: &[Verdict], colour: bool) -> String {
 pub fn table(summary: &Summary, colour: bool) -> String {
     let paint = Paint(colour);
     let mut text = format!("{}  {}\n", paint.bold(&summary.cell), sampled(summary));
+    text.push_str(&earlier_runs(summary));
     let outcomes: Vec<String> = summary
         .outcomes
         .iter()
@@ -69,6 +70,25 @@ pub fn table(summary: &Summary, colour: bool) -> String {
     text
 }
 
+/// What fresh starts after runs that did not pass do to the chance of a false pass.
+fn earlier_runs(summary: &Summary) -> String {
+    let count = summary.earlier_runs.len();
+    if count == 0 {
+        return String::new();
+    }
+    let runs = if count == 1 {
+        "1 run"
+    } else {
+        &format!("{count} runs")
+    };
+    format!(
+        "  a fresh start after {runs} that did not pass: up to {:.1}% chance of a false pass\n  \
+         (to go on with a run instead: --continue {})\n",
+        summary.false_pass() * 100.0,
+        summary.run_id,
+    )
+}
+
 /// How much was measured: `232 of 232 samples in 12.3 s`.
 fn sampled(summary: &Summary) -> String {
     let mut text = format!("{} of {} samples", summary.samples, summary.planned);
@@ -79,6 +99,13 @@ fn sampled(summary: &Summary) -> String {
     let retries = summary.attempts.saturating_sub(summary.samples);
     if retries > 0 {
         let _ = write!(text, ", {retries} retries");
+    }
+    match summary.continued.len() {
+        0 => {}
+        1 => text.push_str(", continued"),
+        times => {
+            let _ = write!(text, ", continued {times} times");
+        }
     }
     if summary.torn {
         text.push_str(", last line torn");
@@ -125,6 +152,15 @@ fn line(
         let _ = write!(text, "; {note}");
     } else if verdict.decision == Decision::Pass && summary.judging.mode == Mode::Guard {
         text.push_str("; shown to meet it");
+    }
+    if let Some(bursts) = &verdict.bursty {
+        let _ = write!(
+            text,
+            "; bursty: {} of {} failures within {}",
+            bursts.crowd,
+            bursts.failures,
+            words::seconds(bursts.bucket_s)
+        );
     }
     let lenient = match verdict.decision {
         Decision::Pass => false,

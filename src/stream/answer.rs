@@ -66,6 +66,7 @@ pub(super) struct Answer {
     last_piece: usize,
     reasoned: bool,
     refusal: bool,
+    other: bool,
     repeats: Repeats,
     frame_chars: u64,
     frame_output: bool,
@@ -92,6 +93,7 @@ impl Answer {
             last_piece: 0,
             reasoned: false,
             refusal: false,
+            other: false,
             repeats: Repeats::default(),
             frame_chars: 0,
             frame_output: false,
@@ -207,9 +209,10 @@ impl Answer {
                 self.repeats.piece(text);
                 self.keep(text);
             }
-            DeltaKind::Content | DeltaKind::ToolInput => {}
+            DeltaKind::Content => {}
             DeltaKind::Reasoning => self.reasoned = true,
             DeltaKind::Refusal => self.refusal = true,
+            DeltaKind::Other => self.other = true,
         }
         self.output(spot, choice, &[text], notes);
     }
@@ -298,9 +301,9 @@ impl Answer {
         self.text_overflowed || self.tools.overflowed
     }
 
-    /// Visible characters and bytes are all there is: no reasoning, refusal or tool call.
+    /// Visible characters and bytes are all there is: no reasoning, refusal, tool call or image.
     pub(super) fn is_text_only(&self) -> bool {
-        !self.reasoned && !self.refusal && self.tools.count() == 0
+        !self.reasoned && !self.refusal && !self.other && self.tools.count() == 0
     }
 
     /// Whether reasoning was shown.

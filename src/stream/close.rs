@@ -74,6 +74,8 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
+            // Nothing is known of a peer that was never asked.
+            Loss::Local => return,
         },
         Over::TimedOut(Limit::Dns) => (Class::DnsFailure, "no answer in time"),
         Over::TimedOut(Limit::Connect) => (Class::ConnectRefused, "no answer in time"),
@@ -265,7 +267,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let heard = &exchange.reading.heard;
     let Some(head) = &exchange.head else {
         return match over {
-            Over::Cancelled => Ending::Cancelled,
+            Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
             Over::Framing | Over::TooMuch => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,

@@ -14,6 +14,10 @@ const MERGE: Duration = Duration::from_millis(1);
 /// How many of the longest gaps are kept.
 const LONGEST: usize = 16;
 
+/// Fewest events, or tokens, of an answer in one burst where one event ordinarily holds many tokens.
+const LEAST_HEAP_EVENTS: u64 = 4;
+const LEAST_HEAP_TOKENS: u64 = 512;
+
 /// What the arrival times say about buffering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffered {
@@ -142,7 +146,9 @@ impl Pacing {
     }
 
     /// Whether the answer was streamed, given its length in tokens where that is known.
-    pub(super) fn buffered(&self, tokens: Option<u64>) -> Buffered {
+    ///
+    /// With `coarse`, one event ordinarily holds many tokens.
+    pub(super) fn buffered(&self, tokens: Option<u64>, coarse: bool) -> Buffered {
         let (packets, detect) = (&self.packets, &self.detect);
         let tokens = tokens.unwrap_or(packets.content_events);
         if tokens < detect.least_tokens || packets.chars < detect.least_chars {
@@ -155,7 +161,12 @@ impl Pacing {
         // A very fast model is no buffer: its events come one by one, a buffer's come in a heap.
         let heaped = packets.content_events >= 4 * packets.count;
         if packets.count < 2 || (spread < detect.burst_gap && heaped) {
-            return Buffered::OneBurst;
+            let few = packets.content_events < LEAST_HEAP_EVENTS && tokens < LEAST_HEAP_TOKENS;
+            return if coarse && few {
+                Buffered::No
+            } else {
+                Buffered::OneBurst
+            };
         }
         let pauses = u32::try_from(self.bursts - 1).unwrap_or(u32::MAX);
         let blocks = self.bursts >= 2
@@ -246,33 +257,36 @@ mod tests {
 
     #[test]
     fn one_heap_of_tokens_is_not_streamed() {
-        assert_eq!(paced([at(500); 64]).buffered(None), Buffered::OneBurst);
-        assert_eq!(paced([at(500)]).buffered(Some(300)), Buffered::No);
+        assert_eq!(
+            paced([at(500); 64]).buffered(None, false),
+            Buffered::OneBurst
+        );
+        assert_eq!(paced([at(500)]).buffered(Some(300), false), Buffered::No);
     }
 
     #[test]
     fn a_short_answer_in_one_write_is_no_buffering() {
-        assert_eq!(paced([at(500); 12]).buffered(Some(12)), Buffered::No);
+        assert_eq!(paced([at(500); 12]).buffered(Some(12), false), Buffered::No);
     }
 
     #[test]
     fn a_very_fast_model_is_no_buffering() {
         let fast = (0..64).map(|step| Duration::from_micros(700 * step));
-        assert_eq!(paced(fast).buffered(None), Buffered::No);
+        assert_eq!(paced(fast).buffered(None, false), Buffered::No);
     }
 
     #[test]
     fn heaps_with_long_pauses_are_blocks_from_the_third_on() {
         let heaps = |count: u64| (0..count * 20).map(|event| at(event / 20 * 500));
-        assert_eq!(paced(heaps(3)).buffered(None), Buffered::Blocks);
-        assert_eq!(paced(heaps(2)).buffered(None), Buffered::Perhaps);
+        assert_eq!(paced(heaps(3)).buffered(None, false), Buffered::Blocks);
+        assert_eq!(paced(heaps(2)).buffered(None, false), Buffered::Perhaps);
     }
 
     #[test]
     fn a_steady_stream_with_pauses_is_streamed() {
         let steady = (0..60u64).map(|event| at(event * 15 + event / 20 * 500));
-        assert_eq!(paced(steady).buffered(None), Buffered::No);
+        assert_eq!(paced(steady).buffered(None, false), Buffered::No);
         let slow = (0..64u64).map(|event| at(event * 250));
-        assert_eq!(paced(slow).buffered(None), Buffered::No);
+        assert_eq!(paced(slow).buffered(None, false), Buffered::No);
     }
 }

@@ -218,6 +218,9 @@ impl Heard {
         if answer.end_frame(spot.at) {
             self.counts.idle_comments = 0;
         }
+        if self.reader.is_open() {
+            answer.moments.end_mark = None;
+        }
         Ok(())
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Verdict;
-use super::track::{End, Track};
-use crate::evidence::{Close, CloseReason, Header, LATE, Sample, too_many_late};
+use super::track::{End, Taken, Track};
+use crate::evidence::{
+    Close, CloseReason, Header, LATE, Sample, own_failures, too_many_late, too_many_own,
+};
 use crate::measure::{self, Reading};
 use crate::plan::{Judging, Stop, budget};
 use crate::spec::objective::Objective;
@@ -34,15 +36,16 @@ pub struct Judge {
     doubt: Option<Duration>,
     starts: u64,
     late_starts: u64,
+    /// Calls that failed for want of something on our side.
+    own_failures: u64,
 }
 
 /// What is needed of a sample that waits for its turn.
 #[derive(Clone, Debug)]
 struct Row {
+    taken: Taken,
     /// One per objective.
     readings: Vec<Reading>,
-    /// Of a normal stop, whether its seal is there.
-    sealed: Option<bool>,
 }
 
 impl Judge {
@@ -70,6 +73,7 @@ impl Judge {
             doubt: None,
             starts: 0,
             late_starts: 0,
+            own_failures: 0,
         };
         judge.over = judge.is_over();
         judge
@@ -88,6 +92,9 @@ impl Judge {
     /// Takes a sample. Warm-ups, calls that were called off, slots that were there before and
     /// slots beyond the plan change nothing, and neither does anything after the decision.
     pub fn take(&mut self, sample: &Sample) {
+        if !self.over && !sample.warmup {
+            self.own_failures += u64::from(sample.failed_for_our_want());
+        }
         if self.over || !sample.counts() {
             return;
         }
@@ -105,14 +112,17 @@ impl Judge {
                 .iter()
                 .map(|track| track.objective().metric.reading(sample, &self.judging))
                 .collect();
-            let sealed = self.sealed(sample);
-            self.waiting.insert(sample.index, Row { readings, sealed });
+            let row = Row {
+                taken: self.taken(sample),
+                readings,
+            };
+            self.waiting.insert(sample.index, row);
             return;
         }
-        let sealed = self.sealed(sample);
+        let taken = self.taken(sample);
         for track in &mut self.tracks {
             let reading = track.objective().metric.reading(sample, &self.judging);
-            track.take(sample.index, reading, sealed);
+            track.take(taken, reading);
         }
         self.applied();
         while !self.over
@@ -137,15 +147,18 @@ impl Judge {
         }
     }
 
-    fn sealed(&self, sample: &Sample) -> Option<bool> {
-        self.asks_for_seals
-            .then(|| measure::sealed(sample))
-            .flatten()
+    fn taken(&self, sample: &Sample) -> Taken {
+        let sealed = || measure::sealed(sample);
+        Taken {
+            index: sample.index,
+            at: sample.t0_unix_ns,
+            sealed: self.asks_for_seals.then(sealed).flatten(),
+        }
     }
 
     fn apply(&mut self, row: &Row) {
         for (track, reading) in self.tracks.iter_mut().zip(&row.readings) {
-            track.take(self.next, *reading, row.sealed);
+            track.take(row.taken, *reading);
         }
         self.applied();
     }
@@ -157,9 +170,10 @@ impl Judge {
     }
 
     fn is_over(&self) -> bool {
-        if self.next >= self.max_samples {
-            return true;
-        }
+        self.next >= self.max_samples || self.objectives_end_it()
+    }
+
+    fn objectives_end_it(&self) -> bool {
         let stop_at_first = self.judging.stop == Stop::First;
         let mut holding = self
             .tracks
@@ -174,6 +188,11 @@ impl Judge {
     /// cell and has come, or every planned slot is accounted for.
     pub const fn is_decided(&self) -> bool {
         self.over
+    }
+
+    /// Whether the objectives themselves end sampling, and not only the planned number of samples.
+    pub fn is_decided_by_objectives(&self) -> bool {
+        self.objectives_end_it()
     }
 
     /// Samples that the decision rests on.
@@ -211,6 +230,11 @@ impl Judge {
                 self.invalid.get_or_insert_with(|| {
                     let (late, all) = (self.late_starts, self.starts);
                     format!("{late} of {all} starts were more than 100 ms late")
+                });
+            }
+            None if too_many_own(self.own_failures, self.starts + self.own_failures) => {
+                self.invalid.get_or_insert_with(|| {
+                    own_failures(self.own_failures, self.starts + self.own_failures)
                 });
             }
             None => {}

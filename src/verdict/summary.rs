@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Decision, Effect, Verdict, effect, judge};
-use crate::evidence::{Close, CloseReason, Evidence};
+use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence};
 use crate::observation::named;
 use crate::plan::Judging;
 use crate::spec::objective::Objective;
@@ -44,6 +44,10 @@ pub struct Summary {
     pub last_unix_ns: Option<u64>,
     /// The closing line.
     pub close: Option<Close>,
+    /// The times that the run went on after its end.
+    pub continued: Vec<Continued>,
+    /// Runs of the same plan right before this one that did not pass.
+    pub earlier_runs: Vec<EarlierRun>,
     /// The file ended inside a line.
     pub torn: bool,
 }
@@ -99,6 +103,8 @@ impl Summary {
             first_unix_ns: None,
             last_unix_ns: None,
             close: evidence.close.clone(),
+            continued: evidence.continued.clone(),
+            earlier_runs: header.earlier_runs.clone(),
             torn: evidence.torn,
         };
         for sample in &evidence.samples {
@@ -124,6 +130,17 @@ impl Summary {
             summary.last_unix_ns = summary.last_unix_ns.max(Some(end));
         }
         summary
+    }
+
+    /// Upper bound of the chance that one of the runs up to this one passes falsely, the earlier
+    /// ones that did not pass included; of the objective whose confidence is the least.
+    pub fn false_pass(&self) -> f64 {
+        let confidence = |it: &Objective| it.confidence_ppm.unwrap_or(self.judging.confidence_ppm);
+        let gating = self.objectives.iter().filter(|it| it.gates());
+        let least = gating.map(confidence).min();
+        let least = f64::from(least.unwrap_or(self.judging.confidence_ppm)) / 1e6;
+        let runs = i32::try_from(self.earlier_runs.len()).unwrap_or(i32::MAX);
+        1.0 - least.powi(runs.saturating_add(1))
     }
 
     /// What the verdicts of this cell come to.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bursts::Buckets;
 use super::rule::{GAMMA, Rule};
 use super::seals::SealAccount;
 use super::{Decision, Inconclusive, Verdict};
@@ -35,6 +36,17 @@ pub(super) struct End {
     pub(super) stopped: Option<String>,
 }
 
+/// What a sample is beside its readings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Its slot.
+    pub(super) index: u64,
+    /// When it started, nanoseconds since the epoch.
+    pub(super) at: u64,
+    /// Of a normal stop, whether its seal is there.
+    pub(super) sealed: Option<bool>,
+}
+
 /// One objective being judged.
 #[derive(Clone, Debug)]
 pub(super) struct Track {
@@ -54,6 +66,8 @@ pub(super) struct Track {
     bursts: u64,
     /// Each rate, the seconds over which it was taken, and whether it was good.
     rates: Vec<(f64, f64, bool)>,
+    /// The samples that counted, by time.
+    buckets: Buckets,
     /// Normal stops and their seals, where the objective goes by an allowance.
     seals: Option<SealAccount>,
     /// Samples with which nothing is wrong but that the seal is missing; neither good nor bad.
@@ -92,6 +106,7 @@ impl Track {
             failing: Vec::new(),
             bursts: 0,
             rates: Vec::new(),
+            buckets: Buckets::new(),
             seals,
             unsealed: 0,
             hopeless_at: None,
@@ -122,9 +137,8 @@ impl Track {
     ///
     /// One that can no longer pass is not waited for, but samples that come for the others may
     /// still show that it is violated, which says more.
-    ///
-    /// `sealed` tells of a normal stop whether its seal is there.
-    pub(super) fn take(&mut self, index: u64, reading: Reading, sealed: Option<bool>) {
+    pub(super) fn take(&mut self, taken: Taken, reading: Reading) {
+        let Taken { index, at, sealed } = taken;
         if self.is_final() {
             return;
         }
@@ -161,6 +175,7 @@ impl Track {
         if !good && self.failing.len() < NAMED_FAILURES {
             self.failing.push(index);
         }
+        self.buckets.take(at, good);
         self.rule.step(good);
         self.decision = self.decide();
         let most = self.most();
@@ -284,6 +299,7 @@ impl Track {
                 Some(_) | None => self.failing.clone(),
             },
             seals: self.seals.as_ref().map(SealAccount::summary),
+            bursty: self.buckets.diagnose(),
             note,
         }
     }

@@ -87,6 +87,8 @@ pub(crate) fn header() -> Header {
         },
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives: vec![objective()],
         price: None,
     }
@@ -297,6 +299,7 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 pub(crate) fn violated() -> Verdict {
     Verdict {
         seals: None,
+        bursty: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,

@@ -92,6 +92,10 @@ fn cell(cell: &Cell, plan: &Plan, prospects: &Prospects) -> Value {
         "ignored": cell.ignored,
         "max_calls": calls,
         "max_tokens": budget::tokens_of(cell, &plan.sampling),
+        "max_cost_usd": budget::cost_of(cell, calls),
+        "expected_cost_usd": prospects
+            .expected_calls(plan)
+            .and_then(|expected| budget::cost_of(cell, expected)),
         "expected_calls": prospects.expected_calls(plan),
         "expected_tokens": prospects.expected_tokens(plan, cell),
         "last_start_s": budget::last_start(cell, &plan.sampling).as_secs_f64(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::TcpStream;
 
+use crate::probe::want;
 use crate::observation::TcpAttempt;
 use crate::probe::clock::Clock;
 use crate::stream::Loss;
@@ -68,6 +69,9 @@ pub(super) async fn connect(
     reason = "the list of kinds is open; the rest says nothing of the peer"
 )]
 pub(super) fn loss(error: &io::Error) -> Loss {
+    if want::is_ours(error) {
+        return Loss::Local;
+    }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Loss::Refused,
         io::ErrorKind::ConnectionReset

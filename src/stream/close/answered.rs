@@ -85,7 +85,8 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
         let tokens = answer.usage.and_then(|usage| usage.output);
         let tokens = tokens.map(|tokens| tokens.saturating_sub(hidden));
         let tokens = tokens.map(|tokens| tokens.max(answer.pacing.events()));
-        match answer.pacing.buffered(tokens) {
+        let coarse = asked.protocol.groups_tokens();
+        match answer.pacing.buffered(tokens, coarse) {
             Buffered::No => {}
             Buffered::Perhaps => notes.warn(Warning::BigBlocks),
             Buffered::OneBurst => {
