@@ -20,8 +20,8 @@ mod self_check;
 mod testing;
 pub mod tls;
 pub mod trace;
-mod want;
 pub mod transport;
+mod want;
 
 use std::future::Future;
 

@@ -63,7 +63,7 @@ const HONEST: Row = Row {
 };
 
 /// Protocols that the embedded relay speaks.
-const SPOKEN: &[Protocol] = &[Protocol::OpenaiChat];
+const SPOKEN: &[Protocol] = &[Protocol::OpenaiChat, Protocol::OpenaiResponses];
 
 const KINDS: [TransportKind; 2] = [TransportKind::Raw, TransportKind::Reqwest];
 
@@ -98,7 +98,13 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         Fault::SlowFirstToken { .. } => HONEST,
         // Only a relay can end its body in good order where the answer does not.
         Fault::Truncate { .. } => Row {
-            party: Party::RelayMiddleware,
+            party: match protocol {
+                // The stream's own account has a message in progress: it was only let go of.
+                Protocol::OpenaiResponses => Party::RelayGateway,
+                Protocol::OpenaiChat | Protocol::AnthropicMessages | Protocol::Gemini => {
+                    Party::RelayMiddleware
+                }
+            },
             ..cut
         },
         Fault::TruncateFin { .. } => Row {
@@ -162,12 +168,18 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         ),
         Fault::DropSeal => completed(Class::MaskedTruncation, Phase::End, Party::RelayMiddleware),
         Fault::FakeDone { .. } => match protocol {
-            Protocol::OpenaiChat
-            | Protocol::OpenaiResponses
-            | Protocol::AnthropicMessages
-            | Protocol::Gemini => {
+            Protocol::OpenaiChat | Protocol::AnthropicMessages | Protocol::Gemini => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
+            // The end mark names its reason by itself, but the message is still open.
+            Protocol::OpenaiResponses => Row {
+                parse_ok: false,
+                ..completed(
+                    Class::SchemaViolation,
+                    Phase::Stream,
+                    Party::RelayMiddleware,
+                )
+            },
         },
     }
 }
@@ -177,6 +189,10 @@ fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
     match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
         (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
+        // The invented end has no usage either.
+        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => {
+            &[Class::UsageMismatch, Class::MaskedTruncation]
+        }
         _ => &[],
     }
 }

@@ -232,9 +232,7 @@ mod tests {
         assert_eq!(verdict(SelfCheck::default(), &failed(1)), None);
         assert_eq!(
             verdict(SelfCheck::default(), &failed(2)).as_deref(),
-            Some(
-                "2 of 100 calls failed for want of files, ports, memory or a network on our side"
-            )
+            Some("2 of 100 calls failed for want of files, ports, memory or a network on our side")
         );
     }
 

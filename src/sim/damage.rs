@@ -399,6 +399,10 @@ mod tests {
     use super::*;
 
     fn wire(model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
+        wire_of(&Api::Chat, model, fault, tokens)
+    }
+
+    fn wire_of(api: &Api, model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
         let ask = Ask {
             model: model.to_owned(),
             stream: true,
@@ -408,7 +412,7 @@ mod tests {
             prompt_tokens: 1,
         };
         let turn = Turn {
-            api: &Api::Chat,
+            api,
             ask: &ask,
             key: 1,
             id: "id",
@@ -428,8 +432,10 @@ mod tests {
         for fault in Fault::ALL {
             for model in ["m", "模型", "é".repeat(37).as_str(), "lite-mini"] {
                 for tokens in [1, 2, 5] {
-                    let (_, wire) = wire(model, fault, tokens);
-                    assert!(wire.starts_with("HTTP/1.1 "), "{fault:?}");
+                    for api in [Api::Chat, Api::Responses] {
+                        let (_, wire) = wire_of(&api, model, fault, tokens);
+                        assert!(wire.starts_with("HTTP/1.1 "), "{api:?} {fault:?}");
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod responses;
 
 use std::time::Duration;
 
@@ -15,11 +16,16 @@ use super::ask::{Ask, Refusal};
 pub(super) enum Api {
     /// OpenAI chat completions.
     Chat,
+    /// OpenAI responses.
+    Responses,
 }
 
 impl Api {
     /// The protocol of a path, which may have any prefix.
     pub(super) fn at(path: &str) -> Option<Self> {
+        if path.ends_with("/responses") {
+            return Some(Self::Responses);
+        }
         path.ends_with("/chat/completions").then_some(Self::Chat)
     }
 
@@ -27,6 +33,7 @@ impl Api {
     pub(super) fn ask(&self, body: &[u8]) -> Result<Ask, Refusal> {
         match self {
             Self::Chat => chat::parse(body),
+            Self::Responses => responses::parse(body),
         }
     }
 
@@ -34,6 +41,7 @@ impl Api {
     pub(super) const fn id_prefix(&self) -> &'static str {
         match self {
             Self::Chat => "chatcmpl-",
+            Self::Responses => "resp_",
         }
     }
 
@@ -41,13 +49,16 @@ impl Api {
     pub(super) fn voice(&self, id: &str, created: u64, model: &str, ask: &Ask) -> Box<dyn Voice> {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
+            Self::Responses => Box::new(responses::Responses::new(id, created, model)),
         }
     }
 
     /// The body of an HTTP error, in the API's shape.
     pub(super) fn refusal(&self, error: &ApiError<'_>) -> String {
         match self {
-            Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
+            Self::Chat | Self::Responses => {
+                chat::error(error.message, error.kind, error.param, error.code)
+            }
         }
     }
 }

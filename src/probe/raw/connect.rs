@@ -11,9 +11,9 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::TcpStream;
 
-use crate::probe::want;
 use crate::observation::TcpAttempt;
 use crate::probe::clock::Clock;
+use crate::probe::want;
 use crate::stream::Loss;
 
 /// Time that one address has for itself.

@@ -6,8 +6,8 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 
 use super::progress::Progress;
-use crate::probe::want;
 use crate::observation::Phase;
+use crate::probe::want;
 use crate::stream::{FramingFault, Input, Loss};
 
 /// Longest chain of causes that is looked at.

@@ -12,7 +12,12 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
     let mut prompt_tokens = match members.get("instructions") {
         None | Some(Value::Null) => 0,
         Some(Value::String(text)) => ask::tokens(text),
-        Some(_) => return Err(Refusal::of("instructions", "`instructions` must be a string")),
+        Some(_) => {
+            return Err(Refusal::of(
+                "instructions",
+                "`instructions` must be a string",
+            ));
+        }
     };
     let mut last_user = String::new();
     match members.get("input") {
@@ -34,11 +39,19 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
                 }
             }
         }
-        _ => return Err(Refusal::of("input", "`input` must be a string or a filled list")),
+        _ => {
+            return Err(Refusal::of(
+                "input",
+                "`input` must be a string or a filled list",
+            ));
+        }
     }
     for name in ["messages", "max_tokens", "max_completion_tokens"] {
         if members.contains_key(name) {
-            return Err(Refusal::of(name, format!("unsupported parameter: `{name}`")));
+            return Err(Refusal::of(
+                name,
+                format!("unsupported parameter: `{name}`"),
+            ));
         }
     }
     Ok(Ask {
@@ -249,9 +262,18 @@ mod tests {
             (r#"{"model":"m"}"#, Some("input")),
             (r#"{"model":"m","input":[]}"#, Some("input")),
             (r#"{"model":"m","input":[{"content":"x"}]}"#, Some("input")),
-            (r#"{"model":"m","input":"x","instructions":1}"#, Some("instructions")),
-            (r#"{"model":"m","input":"x","messages":[]}"#, Some("messages")),
-            (r#"{"model":"m","input":"x","max_tokens":9}"#, Some("max_tokens")),
+            (
+                r#"{"model":"m","input":"x","instructions":1}"#,
+                Some("instructions"),
+            ),
+            (
+                r#"{"model":"m","input":"x","messages":[]}"#,
+                Some("messages"),
+            ),
+            (
+                r#"{"model":"m","input":"x","max_tokens":9}"#,
+                Some("max_tokens"),
+            ),
             (
                 r#"{"model":"m","input":"x","max_output_tokens":0}"#,
                 Some("max_output_tokens"),

@@ -1,0 +1,4 @@
+//! Each way in which a stream can fail or be odd, written by hand in each protocol.
+
+#[path = "dialects/openai_responses.rs"]
+mod openai_responses;
