@@ -190,7 +190,10 @@ impl Script {
     /// Text, part and message are closed with this text.
     fn closed(self, text: &str) -> Self {
         self.at("response.output_text.done", json!({"text": text}))
-            .at("response.content_part.done", json!({"part": text_part(text)}))
+            .at(
+                "response.content_part.done",
+                json!({"part": text_part(text)}),
+            )
             .item_done(0, message("msg_1", "completed", json!([text_part(text)])))
     }
 
@@ -202,7 +205,11 @@ impl Script {
 
     /// A message that says this, in the final response.
     fn with_message(self, text: &str) -> Self {
-        self.completed(json!([message("msg_1", "completed", json!([text_part(text)]))]))
+        self.completed(json!([message(
+            "msg_1",
+            "completed",
+            json!([text_part(text)])
+        )]))
     }
 
     fn incomplete(self, details: Value, output: Value) -> Self {
@@ -249,7 +256,10 @@ fn begun() -> Script {
     Script::default()
         .by("resp_1", "test-model")
         .item(0, message("msg_1", "in_progress", json!([])))
-        .at("response.content_part.added", json!({"part": text_part("")}))
+        .at(
+            "response.content_part.added",
+            json!({"part": text_part("")}),
+        )
 }
 
 /// A whole answer.
@@ -304,7 +314,10 @@ fn hold(rows: Vec<(&str, Play, Row)>) {
         let is = (found, seen.parse_ok, seen.interrupted, blame(&seen).party);
         let not = (row.found, row.parse_ok, row.interrupted, row.party);
         if is != not {
-            wrong.push(format!("{name}\n  is  {is:?}\n  not {not:?}\n  {:?}", seen.findings));
+            wrong.push(format!(
+                "{name}\n  is  {is:?}\n  not {not:?}\n  {:?}",
+                seen.findings
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -373,7 +386,9 @@ fn an_error_is_found_in_every_shape_and_for_what_it_is_about() {
         ),
         (
             "an error as the first event",
-            Play::of(["event: error\ndata: {\"type\":\"error\",\"code\":\"overloaded\",\"message\":\"busy\"}\n\n"]),
+            Play::of([
+                "event: error\ndata: {\"type\":\"error\",\"code\":\"overloaded\",\"message\":\"busy\"}\n\n",
+            ]),
             interrupted(broken(&[Error], Party::Upstream)),
         ),
         (
@@ -388,7 +403,12 @@ fn an_error_is_found_in_every_shape_and_for_what_it_is_about() {
         ),
         (
             "an error after the end",
-            hello().on("error", json!({"code": "insufficient_quota", "message": "quota"})).play(),
+            hello()
+                .on(
+                    "error",
+                    json!({"code": "insufficient_quota", "message": "quota"}),
+                )
+                .play(),
             broken(&[Error, Class::DataAfterDone], Party::ConcurrencyOrKey),
         ),
     ]);
@@ -473,7 +493,9 @@ fn an_end_that_is_none_or_comes_too_early_is_named() {
         ),
         (
             "a legal end without the seal",
-            hello().play().asking(|asked| asked.seal = Some("END-0123abcd".to_owned())),
+            hello()
+                .play()
+                .asking(|asked| asked.seal = Some("END-0123abcd".to_owned())),
             valid(&[Class::MaskedTruncation], Party::RelayMiddleware),
         ),
         (
@@ -494,10 +516,10 @@ fn an_end_that_is_none_or_comes_too_early_is_named() {
 #[test]
 fn what_a_response_says_of_its_own_end_is_understood() {
     let cut = |details: Value| {
-        begun()
-            .says(&["Hello"])
-            .closed("Hello")
-            .incomplete(details, json!([message("msg_1", "incomplete", json!([text_part("Hello")]))]))
+        begun().says(&["Hello"]).closed("Hello").incomplete(
+            details,
+            json!([message("msg_1", "incomplete", json!([text_part("Hello")]))]),
+        )
     };
     let length = || cut(json!({"reason": "max_output_tokens"})).play();
     hold(vec![
@@ -541,7 +563,10 @@ fn what_a_response_says_of_its_own_end_is_understood() {
         ),
         (
             "a proper stream without an answer",
-            Script::default().by("resp_1", "test-model").completed(json!([])).play(),
+            Script::default()
+                .by("resp_1", "test-model")
+                .completed(json!([]))
+                .play(),
             valid(&[Class::EmptyAnswer], Party::Upstream),
         ),
         (
@@ -551,35 +576,54 @@ fn what_a_response_says_of_its_own_end_is_understood() {
         ),
     ]);
     let seen = length().asking(|asked| asked.max_tokens = Some(2)).seen();
-    assert_eq!((seen.outcome(), seen.finish_reason.as_deref()), ("ok", Some("max_output_tokens")));
+    assert_eq!(
+        (seen.outcome(), seen.finish_reason.as_deref()),
+        ("ok", Some("max_output_tokens"))
+    );
 }
 
 #[test]
 fn final_words_that_are_not_the_streamed_ones_are_no_valid_answer() {
     let violation = || broken(&[Class::SchemaViolation], Party::RelayMiddleware);
     let text = |index: usize, text: &'static str| {
-        hello().with(index, |event| event["text"] = json!(text)).play()
+        hello()
+            .with(index, |event| event["text"] = json!(text))
+            .play()
     };
     let output = |output: Value| {
-        hello().with(8, |event| event["response"]["output"] = output).play()
+        hello()
+            .with(8, |event| event["response"]["output"] = output)
+            .play()
     };
     let said = |text: &str| json!([message("msg_1", "completed", json!([text_part(text)]))]);
     hold(vec![
         ("an empty final text", text(5, ""), violation()),
         ("a longer final text", text(5, "Hello world!"), violation()),
-        ("another final text of the same length", text(5, "Hello worlD"), violation()),
+        (
+            "another final text of the same length",
+            text(5, "Hello worlD"),
+            violation(),
+        ),
         (
             "another text at the part's end",
-            hello().with(6, |event| event["part"]["text"] = json!("Hello")).play(),
+            hello()
+                .with(6, |event| event["part"]["text"] = json!("Hello"))
+                .play(),
             violation(),
         ),
         (
             "another text at the item's end",
-            hello().with(7, |event| event["item"]["content"] = json!([])).play(),
+            hello()
+                .with(7, |event| event["item"]["content"] = json!([]))
+                .play(),
             violation(),
         ),
         ("an empty final response", output(json!([])), violation()),
-        ("a shorter final response", output(said("Hello")), violation()),
+        (
+            "a shorter final response",
+            output(said("Hello")),
+            violation(),
+        ),
         (
             "a final response of another kind",
             output(json!([function("fc_1", "call_1", "{}")])),
@@ -587,17 +631,29 @@ fn final_words_that_are_not_the_streamed_ones_are_no_valid_answer() {
         ),
         (
             "a text that was never streamed",
-            begun().closed("Hello world").with_message("Hello world").play(),
-            broken(&[Class::SchemaViolation, Class::EmptyAnswer], Party::RelayMiddleware),
+            begun()
+                .closed("Hello world")
+                .with_message("Hello world")
+                .play(),
+            broken(
+                &[Class::SchemaViolation, Class::EmptyAnswer],
+                Party::RelayMiddleware,
+            ),
         ),
         (
             "a final response of another name",
-            hello().with(8, |event| event["response"]["id"] = json!("resp_2")).play(),
+            hello()
+                .with(8, |event| event["response"]["id"] = json!("resp_2"))
+                .play(),
             violation(),
         ),
         (
             "a final response that is still in progress",
-            hello().with(8, |event| event["response"]["status"] = json!("in_progress")).play(),
+            hello()
+                .with(8, |event| {
+                    event["response"]["status"] = json!("in_progress")
+                })
+                .play(),
             violation(),
         ),
     ]);
@@ -607,12 +663,36 @@ fn final_words_that_are_not_the_streamed_ones_are_no_valid_answer() {
 fn what_comes_out_of_order_or_not_at_all_is_no_valid_answer() {
     let violation = || broken(&[Class::SchemaViolation], Party::RelayMiddleware);
     hold(vec![
-        ("no response.created", hello().without(0).play(), violation()),
-        ("a message that is never announced", hello().without(1).play(), violation()),
-        ("a part that is never announced", hello().without(2).play(), violation()),
-        ("a text that is never closed", hello().without(5).play(), violation()),
-        ("a part that is never closed", hello().without(6).play(), violation()),
-        ("a message that is never closed", hello().without(7).play(), violation()),
+        (
+            "no response.created",
+            hello().without(0).play(),
+            violation(),
+        ),
+        (
+            "a message that is never announced",
+            hello().without(1).play(),
+            violation(),
+        ),
+        (
+            "a part that is never announced",
+            hello().without(2).play(),
+            violation(),
+        ),
+        (
+            "a text that is never closed",
+            hello().without(5).play(),
+            violation(),
+        ),
+        (
+            "a part that is never closed",
+            hello().without(6).play(),
+            violation(),
+        ),
+        (
+            "a message that is never closed",
+            hello().without(7).play(),
+            violation(),
+        ),
         (
             "a delta after its text was closed",
             begun()
@@ -636,17 +716,23 @@ fn what_comes_out_of_order_or_not_at_all_is_no_valid_answer() {
         ),
         (
             "deltas of another item",
-            hello().with(4, |event| event["item_id"] = json!("msg_9")).play(),
+            hello()
+                .with(4, |event| event["item_id"] = json!("msg_9"))
+                .play(),
             violation(),
         ),
         (
             "numbers that run backwards",
-            hello().with(4, |event| event["sequence_number"] = json!(1)).play(),
+            hello()
+                .with(4, |event| event["sequence_number"] = json!(1))
+                .play(),
             violation(),
         ),
         (
             "numbers that stand still",
-            hello().with(4, |event| event["sequence_number"] = json!(3)).play(),
+            hello()
+                .with(4, |event| event["sequence_number"] = json!(3))
+                .play(),
             violation(),
         ),
     ]);
@@ -714,9 +800,8 @@ fn a_required_member_that_is_missing_or_of_a_wrong_type_is_no_valid_answer() {
         ),
         (
             "a name that is not the type",
-            hello()
-                .without(8)
-                .then(&[&frame(&hello().events[8]).replace("event: response.completed", "event: response.created")]),
+            hello().without(8).then(&[&frame(&hello().events[8])
+                .replace("event: response.completed", "event: response.created")]),
             violation(),
         ),
     ]);
@@ -749,7 +834,9 @@ fn calls_that_are_cut_or_mixed_up_are_corrupt() {
     let begun = || Script::default().by("resp_1", "test-model");
     let one = |streamed: &[&str], last: &str| {
         let script = begun().item(0, function("fc_1", "call_1", ""));
-        let script = streamed.iter().fold(script, |script, delta| piece(script, 0, "fc_1", delta));
+        let script = streamed
+            .iter()
+            .fold(script, |script, delta| piece(script, 0, "fc_1", delta));
         done(script, 0, "fc_1", "call_1", last)
             .completed(json!([function("fc_1", "call_1", last)]))
             .play()
@@ -771,14 +858,38 @@ fn calls_that_are_cut_or_mixed_up_are_corrupt() {
             .play()
     };
     hold(vec![
-        ("one call", one(&["{\"a\":", "1}"], "{\"a\":1}"), valid(&[], Party::None)),
-        ("a call whose arguments come whole", one(&[], "{\"a\":1}"), valid(&[], Party::None)),
-        ("a call without arguments", one(&[], ""), valid(&[], Party::None)),
+        (
+            "one call",
+            one(&["{\"a\":", "1}"], "{\"a\":1}"),
+            valid(&[], Party::None),
+        ),
+        (
+            "a call whose arguments come whole",
+            one(&[], "{\"a\":1}"),
+            valid(&[], Party::None),
+        ),
+        (
+            "a call without arguments",
+            one(&[], ""),
+            valid(&[], Party::None),
+        ),
         ("two calls at a time", two(1), valid(&[], Party::None)),
         ("two calls in one place", two(0), corrupt()),
-        ("arguments that are cut", one(&["{\"a\":"], "{\"a\":"), corrupt()),
-        ("deltas that are cut", one(&["{\"a\":"], "{\"a\":1}"), corrupt()),
-        ("final arguments that are others", one(&["{\"a\":1}"], "{\"a\":2}"), corrupt()),
+        (
+            "arguments that are cut",
+            one(&["{\"a\":"], "{\"a\":"),
+            corrupt(),
+        ),
+        (
+            "deltas that are cut",
+            one(&["{\"a\":"], "{\"a\":1}"),
+            corrupt(),
+        ),
+        (
+            "final arguments that are others",
+            one(&["{\"a\":1}"], "{\"a\":2}"),
+            corrupt(),
+        ),
         (
             "a call that the final response does not hold",
             done(
@@ -794,7 +905,10 @@ fn calls_that_are_cut_or_mixed_up_are_corrupt() {
         ),
     ]);
     let seen = two(1).seen();
-    assert_eq!((seen.counts.tool_calls, seen.finish_reason.as_deref()), (2, Some("completed")));
+    assert_eq!(
+        (seen.counts.tool_calls, seen.finish_reason.as_deref()),
+        (2, Some("completed"))
+    );
 }
 
 #[test]
@@ -838,7 +952,9 @@ fn two_generations_and_wrong_labels_are_named() {
             {
                 let mut script = hello();
                 script.events[0] = other("other-model").events[0].clone();
-                script.with(8, |event| event["response"]["model"] = json!("other-model")).play()
+                script
+                    .with(8, |event| event["response"]["model"] = json!("other-model"))
+                    .play()
             },
             valid(&[Class::ModelMismatch], Party::RelayMiddleware),
         ),
@@ -862,7 +978,9 @@ fn two_generations_and_wrong_labels_are_named() {
         (
             "usage that is no sum",
             hello()
-                .with(8, |event| event["response"]["usage"]["total_tokens"] = json!(99))
+                .with(8, |event| {
+                    event["response"]["usage"]["total_tokens"] = json!(99)
+                })
                 .play()
                 .asking(|asked| asked.usage = true),
             valid(&[Class::UsageMismatch], Party::RelayMiddleware),
@@ -898,7 +1016,10 @@ fn bytes_that_are_no_stream_of_events_are_named_by_what_they_are() {
     )
     .to_string();
     let words = ["one ", "two ", "three ", "four "].repeat(8);
-    let long = begun().says(&words).closed(&words.concat()).with_message(&words.concat());
+    let long = begun()
+        .says(&words)
+        .closed(&words.concat())
+        .with_message(&words.concat());
     let mut split = hello().wire();
     let cut = split[4].len() - 30;
     let (left, right) = split[4].split_at(cut);
@@ -907,9 +1028,16 @@ fn bytes_that_are_no_stream_of_events_are_named_by_what_they_are() {
     let mut malformed = hello().wire();
     malformed[4] = "event: response.output_text.delta\ndata: {\"type\":\"respo\n\n".to_owned();
     let mut bytes: Vec<Vec<u8>> = hello().wire().into_iter().map(String::into_bytes).collect();
-    let at = bytes[4].windows(5).position(|part| part == b"world").unwrap_or_default();
+    let at = bytes[4]
+        .windows(5)
+        .position(|part| part == b"world")
+        .unwrap_or_default();
     bytes[4][at] = 0xff;
-    let lines: String = hello().events.iter().map(|event| format!("{event}\n")).collect();
+    let lines: String = hello()
+        .events
+        .iter()
+        .map(|event| format!("{event}\n"))
+        .collect();
     hold(vec![
         (
             "one JSON body",
@@ -973,7 +1101,8 @@ fn bytes_that_are_no_stream_of_events_are_named_by_what_they_are() {
 #[test]
 fn streams_that_are_odd_and_legal_give_no_finding() {
     let reasoned = || {
-        let reasoning = |summary: Value| json!({"id": "rs_1", "type": "reasoning", "summary": summary});
+        let reasoning =
+            |summary: Value| json!({"id": "rs_1", "type": "reasoning", "summary": summary});
         let summary = |text: &str| json!({"type": "summary_text", "text": text});
         let place = |more: Value| {
             let mut members = json!({"item_id": "rs_1", "output_index": 0, "summary_index": 0});
@@ -993,16 +1122,34 @@ fn streams_that_are_odd_and_legal_give_no_finding() {
         Script::default()
             .by("resp_1", "test-model")
             .item(0, reasoning(json!([])))
-            .on("response.reasoning_summary_part.added", place(json!({"part": summary("")})))
-            .on("response.reasoning_summary_text.delta", place(json!({"delta": "Thinking"})))
-            .on("response.reasoning_summary_text.done", place(json!({"text": "Thinking"})))
-            .on("response.reasoning_summary_part.done", place(json!({"part": summary("Thinking")})))
+            .on(
+                "response.reasoning_summary_part.added",
+                place(json!({"part": summary("")})),
+            )
+            .on(
+                "response.reasoning_summary_text.delta",
+                place(json!({"delta": "Thinking"})),
+            )
+            .on(
+                "response.reasoning_summary_text.done",
+                place(json!({"text": "Thinking"})),
+            )
+            .on(
+                "response.reasoning_summary_part.done",
+                place(json!({"part": summary("Thinking")})),
+            )
             .item_done(0, reasoning(json!([summary("Thinking")])))
             .item(1, message("msg_1", "in_progress", json!([])))
-            .on("response.content_part.added", text(json!({"part": text_part("")})))
+            .on(
+                "response.content_part.added",
+                text(json!({"part": text_part("")})),
+            )
             .on("response.output_text.delta", text(json!({"delta": "Hi"})))
             .on("response.output_text.done", text(json!({"text": "Hi"})))
-            .on("response.content_part.done", text(json!({"part": text_part("Hi")})))
+            .on(
+                "response.content_part.done",
+                text(json!({"part": text_part("Hi")})),
+            )
             .item_done(1, last.clone())
             .completed(json!([reasoning(json!([])), last]))
     };
@@ -1010,7 +1157,10 @@ fn streams_that_are_odd_and_legal_give_no_finding() {
     let refused = Script::default()
         .by("resp_1", "test-model")
         .item(0, message("msg_1", "in_progress", json!([])))
-        .at("response.content_part.added", json!({"part": {"type": "refusal", "refusal": ""}}))
+        .at(
+            "response.content_part.added",
+            json!({"part": {"type": "refusal", "refusal": ""}}),
+        )
         .at("response.refusal.delta", json!({"delta": "No."}))
         .at("response.refusal.done", json!({"refusal": "No."}))
         .at("response.content_part.done", json!({"part": refusal}))
@@ -1030,7 +1180,8 @@ fn streams_that_are_odd_and_legal_give_no_finding() {
         )
         .item_done(0, custom.clone())
         .completed(json!([custom]));
-    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {}});
+    let search =
+        json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {}});
     let searched = |name: &str| json!({"item_id": "ws_1", "output_index": 1, "of": name});
     let hosted = begun()
         .item(1, search.clone())
@@ -1039,115 +1190,152 @@ fn streams_that_are_odd_and_legal_give_no_finding() {
         .on("response.web_search_call.completed", searched("c"))
         .item_done(1, search.clone())
         .says(&["Hello"])
-        .at("response.output_text.annotation.added", json!({"annotation_index": 0, "annotation": {}}))
+        .at(
+            "response.output_text.annotation.added",
+            json!({"annotation_index": 0, "annotation": {}}),
+        )
         .closed("Hello")
         .completed(json!([
             message("msg_1", "completed", json!([text_part("Hello")])),
             search,
         ]));
-    let unnamed = hello().events.iter().map(|event| format!("data: {event}\n\n")).collect::<Vec<_>>();
-    let crlf = hello().wire().iter().map(|text| text.replace('\n', "\r\n")).collect::<Vec<_>>();
+    let unnamed = hello()
+        .events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect::<Vec<_>>();
+    let crlf = hello()
+        .wire()
+        .iter()
+        .map(|text| text.replace('\n', "\r\n"))
+        .collect::<Vec<_>>();
     let mut gaps = hello();
     for (index, event) in gaps.events.iter_mut().enumerate() {
         event["sequence_number"] = json!(index * 3 + 7);
     }
     let strange = begun()
-        .on("response.something.new", json!({"delta": {"of": ["a", "kind"]}}))
+        .on(
+            "response.something.new",
+            json!({"delta": {"of": ["a", "kind"]}}),
+        )
         .says(&["Hello world"])
         .on("keepalive", json!({}))
-        .item(1, json!({"type": "hologram", "arguments": {"an": "object"}, "input": [1]}))
-        .item_done(1, json!({"type": "hologram", "arguments": {"an": "object"}, "input": [1]}))
+        .item(
+            1,
+            json!({"type": "hologram", "arguments": {"an": "object"}, "input": [1]}),
+        )
+        .item_done(
+            1,
+            json!({"type": "hologram", "arguments": {"an": "object"}, "input": [1]}),
+        )
         .closed("Hello world")
         .with_message("Hello world");
     let queued = Script::default()
         .by("resp_1", "test-model")
-        .on("response.queued", json!({"response": response("resp_1", "test-model", "queued", json!([]))}))
-        .on("response.in_progress", json!({"response": response("resp_1", "test-model", "in_progress", json!([]))}));
-    let queued = hello().events.into_iter().skip(1).fold(queued, |script, event| {
-        let name = event["type"].as_str().unwrap_or_default().to_owned();
-        let number = script.next;
-        let mut script = script.on(&name, event);
-        if let Some(last) = script.events.last_mut() {
-            last["sequence_number"] = json!(number);
-        }
-        script
-    });
+        .on(
+            "response.queued",
+            json!({"response": response("resp_1", "test-model", "queued", json!([]))}),
+        )
+        .on(
+            "response.in_progress",
+            json!({"response": response("resp_1", "test-model", "in_progress", json!([]))}),
+        );
+    let queued = hello()
+        .events
+        .into_iter()
+        .skip(1)
+        .fold(queued, |script, event| {
+            let name = event["type"].as_str().unwrap_or_default().to_owned();
+            let number = script.next;
+            let mut script = script.on(&name, event);
+            if let Some(last) = script.events.last_mut() {
+                last["sequence_number"] = json!(number);
+            }
+            script
+        });
     let last = frame(&hello().events[8]);
-    let rows: Vec<(&str, Play, &str, &[Warning])> = vec![
-        ("all events", hello().play(), "Hello world", &[]),
-        ("no names", Play::of(unnamed), "Hello world", &[]),
-        ("CRLF", Play::of(crlf), "Hello world", &[]),
-        ("numbers with gaps", gaps.play(), "Hello world", &[]),
-        ("queued first", queued.play(), "Hello world", &[]),
-        ("a reasoning summary", reasoned().play(), "Hi", &[]),
-        ("a refusal", refused.play(), "", &[]),
-        ("a call with free text", custom_call.play(), "", &[]),
-        ("a hosted tool", hosted.play(), "Hello", &[]),
-        ("unknown events and items", strange.play(), "Hello world", &[Warning::UnknownEvent]),
-        (
-            "chat's end mark behind",
-            hello().then(&["data: [DONE]\n\n"]),
-            "Hello world",
-            &[Warning::DoneAfterCompleted],
-        ),
-        (
-            "pings and comments between",
-            Play::of(hello().wire().into_iter().flat_map(|event| {
-                [event, ": ping\n\n".to_owned(), "event: ping\n\n".to_owned()]
-            })),
-            "Hello world",
-            &[],
-        ),
-        (
-            "a last event without its blank line",
-            hello().without(8).then(&[last.trim_end()]),
-            "Hello world",
-            &[Warning::UnfinishedLastEvent],
-        ),
-        (
-            "an open body after the end",
-            hello().play().ending(End::Hang),
-            "Hello world",
-            &[Warning::BodyNotEndedAfterDone],
-        ),
-        (
-            "a cut that was asked for, in a completed event",
-            begun()
-                .says(&["Hello"])
-                .closed("Hello")
-                .with_message("Hello")
-                .with(7, |event| {
-                    event["response"]["status"] = json!("incomplete");
-                    event["response"]["incomplete_details"] = json!({"reason": "max_output_tokens"});
-                })
-                .play()
-                .asking(|asked| asked.max_tokens = Some(2)),
-            "Hello",
-            &[],
-        ),
-        (
-            "a cut in an open message",
-            begun()
-                .says(&["Hello"])
-                .incomplete(json!({"reason": "max_output_tokens"}), json!([]))
-                .play()
-                .asking(|asked| asked.max_tokens = Some(2)),
-            "Hello",
-            &[],
-        ),
-        (
-            "a dated model and further members",
-            hello()
-                .with(0, |event| {
-                    event["response"]["model"] = json!("openai/test-model-2025-08-07");
-                    event["response"]["service_tier"] = json!("flex");
-                    event["obfuscation"] = json!("x7");
-                })
-                .play(),
-            "Hello world",
-            &[],
-        ),
-    ];
+    let rows: Vec<(&str, Play, &str, &[Warning])> =
+        vec![
+            ("all events", hello().play(), "Hello world", &[]),
+            ("no names", Play::of(unnamed), "Hello world", &[]),
+            ("CRLF", Play::of(crlf), "Hello world", &[]),
+            ("numbers with gaps", gaps.play(), "Hello world", &[]),
+            ("queued first", queued.play(), "Hello world", &[]),
+            ("a reasoning summary", reasoned().play(), "Hi", &[]),
+            ("a refusal", refused.play(), "", &[]),
+            ("a call with free text", custom_call.play(), "", &[]),
+            ("a hosted tool", hosted.play(), "Hello", &[]),
+            (
+                "unknown events and items",
+                strange.play(),
+                "Hello world",
+                &[Warning::UnknownEvent],
+            ),
+            (
+                "chat's end mark behind",
+                hello().then(&["data: [DONE]\n\n"]),
+                "Hello world",
+                &[Warning::DoneAfterCompleted],
+            ),
+            (
+                "pings and comments between",
+                Play::of(hello().wire().into_iter().flat_map(|event| {
+                    [event, ": ping\n\n".to_owned(), "event: ping\n\n".to_owned()]
+                })),
+                "Hello world",
+                &[],
+            ),
+            (
+                "a last event without its blank line",
+                hello().without(8).then(&[last.trim_end()]),
+                "Hello world",
+                &[Warning::UnfinishedLastEvent],
+            ),
+            (
+                "an open body after the end",
+                hello().play().ending(End::Hang),
+                "Hello world",
+                &[Warning::BodyNotEndedAfterDone],
+            ),
+            (
+                "a cut that was asked for, in a completed event",
+                begun()
+                    .says(&["Hello"])
+                    .closed("Hello")
+                    .with_message("Hello")
+                    .with(7, |event| {
+                        event["response"]["status"] = json!("incomplete");
+                        event["response"]["incomplete_details"] =
+                            json!({"reason": "max_output_tokens"});
+                    })
+                    .play()
+                    .asking(|asked| asked.max_tokens = Some(2)),
+                "Hello",
+                &[],
+            ),
+            (
+                "a cut in an open message",
+                begun()
+                    .says(&["Hello"])
+                    .incomplete(json!({"reason": "max_output_tokens"}), json!([]))
+                    .play()
+                    .asking(|asked| asked.max_tokens = Some(2)),
+                "Hello",
+                &[],
+            ),
+            (
+                "a dated model and further members",
+                hello()
+                    .with(0, |event| {
+                        event["response"]["model"] = json!("openai/test-model-2025-08-07");
+                        event["response"]["service_tier"] = json!("flex");
+                        event["obfuscation"] = json!("x7");
+                    })
+                    .play(),
+                "Hello world",
+                &[],
+            ),
+        ];
     for (name, play, text, warnings) in rows {
         let seen = play.seen();
         assert_eq!(seen.findings, [], "{name}");
@@ -1165,7 +1353,13 @@ fn an_answer_that_is_not_streamed_is_read_like_a_stream() {
         response["usage"] = usage(2);
         response
     };
-    let plain = || whole(json!([message("msg_1", "completed", json!([text_part("Hello")]))]));
+    let plain = || {
+        whole(json!([message(
+            "msg_1",
+            "completed",
+            json!([text_part("Hello")])
+        )]))
+    };
     let play = |body: Value| {
         Play::of([body.to_string()])
             .under("application/json")
@@ -1194,13 +1388,21 @@ fn an_answer_that_is_not_streamed_is_read_like_a_stream() {
             play(whole(json!([function("fc_1", "call_1", "{\"a\":")]))),
             valid(&[Class::ToolCallCorrupt], Party::RelayMiddleware),
         ),
-        ("no output", play(whole(json!([]))), valid(&[Class::EmptyAnswer], Party::Upstream)),
+        (
+            "no output",
+            play(whole(json!([]))),
+            valid(&[Class::EmptyAnswer], Party::Upstream),
+        ),
         (
             "a cut",
             play(incomplete),
             valid(&[Class::UnexpectedLengthCut], Party::RelayMiddleware),
         ),
-        ("a failure", play(failed), broken(&[Class::ErrorInStream], Party::Upstream)),
+        (
+            "a failure",
+            play(failed),
+            broken(&[Class::ErrorInStream], Party::Upstream),
+        ),
         (
             "an error object",
             play(json!({"error": {"message": "no", "type": "server_error"}})),
