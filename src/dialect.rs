@@ -10,6 +10,7 @@ mod gemini;
 mod member;
 pub mod openai_chat;
 mod openai_responses;
+mod pruned;
 
 use std::fmt;
 
@@ -143,7 +144,7 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
-    /// Output that is none of these: code, an image, a piece of an argument.
+    /// Output that is none of these: code, an image, a piece of an argument, free text for a tool.
     Other,
 }
 
@@ -241,7 +242,7 @@ pub struct SaidError {
 
 /// The error that a JSON text says, in any of the shapes that APIs use; `None` for anything else.
 pub fn error_in(json: &str) -> Option<SaidError> {
-    let said = error::said_in(&serde_json::from_str(json).ok()?)?;
+    let said = error::said_in(&pruned::value(json).ok()?)?;
     Some(SaidError {
         code: said.code.map(Into::into),
         message: said.message.map(Into::into),

@@ -84,13 +84,7 @@ fn go_on(loaded: &mut Loaded, settings: &mut Settings) -> Result<(), ContinueErr
 }
 
 fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
-    let session = match Session::open(loaded, settings) {
-        Ok(session) => Arc::new(session),
-        Err(error) => {
-            say(&format!("error: {error}\n"));
-            return ExitCode::from(FAILED);
-        }
-    };
+    let session = Arc::new(Session::new(loaded, settings));
     let conclusion = libtest_mimic::run(arguments, Session::trials(&session));
     let closing = session.close(TELEMETRY_BUDGET, conclusion.has_failed());
     if closing_goes_to_stdout(arguments) {

@@ -156,6 +156,11 @@ const LEADS: &[(Class, Class, &str)] = &[
         "054-error-inside-choice",
     ),
     (
+        Class::ErrorInStream,
+        Class::DataAfterDone,
+        "134-anthropic-closed-message-then-error",
+    ),
+    (
         Class::MalformedJson,
         Class::TruncatedNoTerminator,
         "084-events-without-blank-line",
@@ -219,8 +224,6 @@ fn the_leading_class_is_the_one_that_the_cases_name() {
         (Class::HttpError, Class::ErrorInStream),
         (Class::Fake200Empty, Class::SilentTruncation),
         (Class::Fake200Empty, Class::MalformedJson),
-        // 134: said after the end mark.
-        (Class::ErrorInStream, Class::DataAfterDone),
         // 057: an error text is no JSON either; 094: no delta, no streaming.
         (Class::ErrorInStream, Class::MalformedJson),
         (Class::SchemaViolation, Class::NotStreamed),
@@ -299,6 +302,11 @@ proptest! {
 #[test]
 fn ten_thousand_honest_chat_streams_give_no_finding() {
     give_no_finding(Protocol::OpenaiChat, honest::chat);
+}
+
+#[test]
+fn ten_thousand_honest_anthropic_streams_give_no_finding() {
+    give_no_finding(Protocol::AnthropicMessages, honest::anthropic::messages);
 }
 
 /// Ten thousand answers in the many legal forms that services send, cut anywhere.

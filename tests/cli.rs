@@ -14,6 +14,8 @@ mod documents;
 mod ends;
 #[path = "cli/exits.rs"]
 mod exits;
+#[path = "cli/honesty.rs"]
+mod honesty;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

@@ -255,6 +255,12 @@ fn filters() {
         .run(&["--skip", "ttft", "two/"])
         .exits(0)
         .says("1 passed");
+    let other = Package::with(&[("s.yaml", TWO_RELAYS)]);
+    other.run(&["three/"]).exits(0).says("4 filtered out");
+    assert!(
+        !other.root.path().join("runs").exists(),
+        "a filter that leaves no test leaves no folder"
+    );
 }
 
 fn json() {

@@ -63,7 +63,11 @@ const HONEST: Row = Row {
 };
 
 /// Protocols that the embedded relay speaks.
-const SPOKEN: &[Protocol] = &[Protocol::OpenaiChat, Protocol::OpenaiResponses];
+const SPOKEN: &[Protocol] = &[
+    Protocol::OpenaiChat,
+    Protocol::OpenaiResponses,
+    Protocol::AnthropicMessages,
+];
 
 const KINDS: [TransportKind; 2] = [TransportKind::Raw, TransportKind::Reqwest];
 
@@ -270,13 +274,14 @@ async fn ask(relay: &Relay, protocol: Protocol, kind: TransportKind) -> Observat
         stream: true,
         usage: true,
     };
+    let max_tokens = protocol.budget(&prompt.params);
     let body = Bytes::from(protocol.body(&prompt));
     let url = address(relay, protocol, &prompt.model);
     let asked = Asked {
         protocol,
         stream: true,
         model: prompt.model,
-        max_tokens: None,
+        max_tokens,
         usage: true,
         seal: Some(seal.to_owned()),
         request_bytes: body.len() as u64,

@@ -8,6 +8,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::pruned;
+
 /// Levels of nesting that are searched for an `error` member.
 const DEPTH: usize = 4;
 
@@ -71,12 +73,8 @@ impl<'de> Visitor<'de> for SaidVisitor {
         Ok(first.unwrap_or_default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = serde_json::Map::new();
-        while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            members.insert(name, value);
-        }
-        Ok(object(&members).unwrap_or_default())
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Ok(object(&pruned::members(map)?).unwrap_or_default())
     }
 }
 

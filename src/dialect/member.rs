@@ -118,6 +118,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
     }
 }
 
+/// Most items of one list; a longer one is an error.
+const MAX_ITEMS: usize = 4096;
+
 /// A list that holds one item as a rule, which then needs no allocation.
 #[derive(Debug)]
 pub(super) struct Few<T> {
@@ -149,6 +152,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
         let mut rest = Vec::new();
         if first.is_some() {
             while let Some(item) = seq.next_element()? {
+                if rest.len() + 1 == MAX_ITEMS {
+                    return Err(de::Error::custom("a list of too many items"));
+                }
                 rest.push(item);
             }
         }

@@ -12,6 +12,8 @@ use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Width of the first column: `INCONCLUSIVE` and two spaces.
 const FIRST: usize = 14;
+/// Width of a line of a verdict.
+const COLUMNS: usize = 80;
 
 /// SGR codes, or nothing where colour is off.
 #[derive(Clone, Copy)]
@@ -64,7 +66,7 @@ pub fn table(summary: &Summary, colour: bool) -> String {
         let _ = writeln!(
             text,
             "  {}",
-            line(summary, objective, verdict, width, paint)
+            line(summary, objective, verdict, width, 2, paint)
         );
     }
     text
@@ -113,12 +115,14 @@ fn sampled(summary: &Summary) -> String {
     text
 }
 
-/// One verdict in one line: `PASS  ttft.p95 < 1.5s  p95 123 ms; 232 of 232 in time, …`.
+/// One verdict: `PASS  ttft.p95 < 1.5s  p95 123 ms; 232 of 232 in time, …`, folded where it is
+/// longer than a line, which begins after `indent` columns.
 fn line(
     summary: &Summary,
     objective: &Objective,
     verdict: &Verdict,
     width: usize,
+    indent: usize,
     paint: Paint,
 ) -> String {
     let (word, code) = match verdict.decision {
@@ -128,11 +132,7 @@ fn line(
     };
     // Padded before it is painted: the codes take no room on the screen.
     let word = paint.with(code, &format!("{word:<FIRST$}"));
-    let mut text = format!(
-        "{word}{:<width$}  {}",
-        objective.text,
-        found(objective, verdict)
-    );
+    let mut text = format!("{:<width$}  {}", objective.text, found(objective, verdict));
     match verdict.decision {
         Decision::Pass => {}
         Decision::Violated => {
@@ -173,7 +173,38 @@ fn line(
     if lenient {
         text.push_str("; a warning only");
     }
-    text
+    let hanging = format!("\n{}", " ".repeat(indent + FIRST));
+    let lines = folded(&text, COLUMNS - FIRST - indent);
+    format!("{word}{}", lines.join(&hanging))
+}
+
+/// A text as lines of at most so many characters: broken behind a comma or semicolon where there is
+/// one not too early, else between words.
+fn folded(text: &str, room: usize) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        let (fits, _) = rest.split_at(end);
+        // A space right behind what fits is a place to break as well.
+        let fits = if rest[end..].starts_with(' ') {
+            &rest[..=end]
+        } else {
+            fits
+        };
+        let behind = |mark: &str| {
+            fits.rfind(mark)
+                .map(|at| at + 1)
+                .filter(|at| *at > room / 3)
+        };
+        let mark = behind("; ").max(behind(", "));
+        let Some(at) = mark.or_else(|| fits.rfind(' ').filter(|at| *at > 0)) else {
+            break;
+        };
+        lines.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    lines.push(rest);
+    lines
 }
 
 /// What was observed, and between which bounds the share of good samples lies.
@@ -303,7 +334,7 @@ pub fn failure(
     };
     let summary = Summary::with(evidence, Vec::new());
     let indent = " ".repeat(FIRST);
-    let mut text = line(&summary, objective, verdict, 0, paint);
+    let mut text = line(&summary, objective, verdict, 0, 0, paint);
     text.push('\n');
     if let Some(explanation) = explain(evidence, objective, verdict) {
         let template = trace_url.or(evidence.header.otel.trace_url.as_deref());

@@ -61,6 +61,14 @@ impl Inbox {
             let blank = self.bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
             let blank = blank.count();
             self.bytes.drain(..blank);
+            if self
+                .bytes
+                .first()
+                .is_some_and(|byte| !byte.is_ascii_alphabetic())
+            {
+                // A TLS handshake has no line end to wait for.
+                return Err(Unread::Refused(400, "this is no HTTP request"));
+            }
             if let Some(end) = find(&self.bytes, b"\r\n\r\n").filter(|end| *end <= MAX_HEAD) {
                 let head = Head::parse(self.bytes.get(..end).unwrap_or_default())?;
                 self.bytes.drain(..end + 4);
@@ -346,6 +354,14 @@ mod tests {
         ] {
             assert_eq!(parse(head).unwrap_err(), status, "{head}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_at_a_plain_port_is_refused_at_its_first_byte() {
+        let (mut client, mut server) = tokio::io::duplex(16);
+        client.write_all(b"\x16\x03\x01").await.unwrap();
+        let refused = Inbox::default().request(&mut server).await;
+        assert!(matches!(refused, Err(Unread::Refused(400, _))));
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -23,6 +23,7 @@ use super::fault::Fault;
 use super::http::{Inbox, Request, Unread};
 use super::log::{Log, Recording, Served};
 use super::pace::{Pace, now};
+use super::playbill::{Billed, Playbill};
 use super::script::{End, Script};
 use super::voice::{self, Api, ApiError};
 
@@ -45,6 +46,7 @@ pub(super) struct Server {
     pub(super) token_gap: Duration,
     pub(super) tokens: u32,
     pub(super) draw: Draw,
+    pub(super) playbill: Playbill,
     pub(super) tries: Mutex<Tries>,
     pub(super) pace: Pace,
     pub(super) log: Arc<Log>,
@@ -73,7 +75,7 @@ impl Wire for TlsStream<TcpStream> {
 
 /// A request's answer, with what is to be recorded of it.
 struct Reply {
-    script: Script,
+    script: Arc<Script>,
     served: Option<Served>,
 }
 
@@ -183,6 +185,19 @@ impl Server {
         let arrival = now();
         let posts = u64::from(request.method == "POST");
         let serial = self.requests.fetch_add(posts, Ordering::Relaxed);
+        if request.method == "POST" {
+            match self.playbill.at(&request.path) {
+                Billed::Case(id, script) => {
+                    let served = self.served(request, arrival, id.to_owned(), &script);
+                    return Reply {
+                        script,
+                        served: Some(served),
+                    };
+                }
+                Billed::Nothing => return Reply::plain(refused(404, "no such case")),
+                Billed::OwnAnswer => {}
+            }
+        }
         let api = Api::at(&request.path);
         let models = voice::models(&request.path);
         let api = match (request.method.as_str(), api, models) {
@@ -229,21 +244,31 @@ impl Server {
             fault,
         );
         let served = Served {
-            id,
-            key,
-            body_sha256: hex(&Sha256::digest(&request.body)),
-            status: script.status(),
             stream: ask.stream,
             fault: fault.cloned(),
+            ..self.served(request, arrival, id, &script)
+        };
+        Reply {
+            script: Arc::new(script),
+            served: Some(served),
+        }
+    }
+
+    /// What is recorded of an answer before its first write.
+    fn served(&self, request: &Request, arrival: Instant, id: String, script: &Script) -> Served {
+        let unix = self.log.unix(arrival);
+        Served {
+            id,
+            key: self.draw.key(&request.body),
+            body_sha256: hex(&Sha256::digest(&request.body)),
+            status: script.status(),
+            stream: true,
+            fault: None,
             arrival,
             arrival_unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
             writes: Vec::with_capacity(script.writes().count()),
             first_token: None,
             complete: false,
-        };
-        Reply {
-            script,
-            served: Some(served),
         }
     }
 
@@ -269,7 +294,7 @@ impl Reply {
     /// An answer that is no model's and is not recorded.
     fn plain(script: Script) -> Self {
         Self {
-            script,
+            script: Arc::new(script),
             served: None,
         }
     }

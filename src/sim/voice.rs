@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod messages;
 mod responses;
 
 use std::time::Duration;
@@ -18,15 +19,20 @@ pub(super) enum Api {
     Chat,
     /// OpenAI responses.
     Responses,
+    /// Anthropic messages.
+    Messages,
 }
 
 impl Api {
     /// The protocol of a path, which may have any prefix.
     pub(super) fn at(path: &str) -> Option<Self> {
+        if path.ends_with("/chat/completions") {
+            return Some(Self::Chat);
+        }
         if path.ends_with("/responses") {
             return Some(Self::Responses);
         }
-        path.ends_with("/chat/completions").then_some(Self::Chat)
+        path.ends_with("/messages").then_some(Self::Messages)
     }
 
     /// Reads a request body.
@@ -34,6 +40,7 @@ impl Api {
         match self {
             Self::Chat => chat::parse(body),
             Self::Responses => responses::parse(body),
+            Self::Messages => messages::parse(body),
         }
     }
 
@@ -42,6 +49,7 @@ impl Api {
         match self {
             Self::Chat => "chatcmpl-",
             Self::Responses => "resp_",
+            Self::Messages => "msg_",
         }
     }
 
@@ -50,6 +58,7 @@ impl Api {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
             Self::Responses => Box::new(responses::Responses::new(id, created, model)),
+            Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
         }
     }
 
@@ -59,6 +68,7 @@ impl Api {
             Self::Chat | Self::Responses => {
                 chat::error(error.message, error.kind, error.param, error.code)
             }
+            Self::Messages => messages::error(error),
         }
     }
 }

@@ -8,7 +8,7 @@ mod whole;
 use super::head::Kind;
 use super::notes::Spot;
 use super::outside::Kind as Outside;
-use super::{Exchange, FramingFault, Loss, Over, clean, wording};
+use super::{Exchange, FramingFault, Loss, MAX_BODY_BYTES, Over, clean, wording};
 use crate::observation::{Class, Ending, ErrorKind, Limit, Observation, Packets, Phase, Warning};
 
 /// Everything that was seen.
@@ -156,9 +156,12 @@ fn stream(exchange: &mut Exchange, over: Over, spot: Spot) -> bool {
                 heard.notes.find(Class::Stalled, spot, detail);
             }
             Over::TooMuch => {
-                heard
-                    .notes
-                    .fault(Class::ProtocolViolation, spot, "a body of more than 64 MiB");
+                let detail = if heard.counts.body_bytes > MAX_BODY_BYTES {
+                    "a body of more than 64 MiB"
+                } else {
+                    "more than 1,048,576 events and comments"
+                };
+                heard.notes.fault(Class::ProtocolViolation, spot, detail);
             }
             Over::Ended | Over::Framing | Over::Cancelled => {}
         }

@@ -330,8 +330,8 @@ impl Heard {
         if frame.data.trim_ascii().is_empty() && frame.name != "error" {
             return;
         }
-        let (answer, notes) = (&mut self.answer, &mut self.notes);
         let (mut spoke, mut error) = (false, false);
+        let (answer, notes) = (&mut self.answer, &mut self.notes);
         let read = self.reader.frame(frame, &mut |signal| {
             spoke = true;
             if let crate::dialect::Signal::Error { .. } = signal {
@@ -342,12 +342,16 @@ impl Heard {
         if read.is_err() {
             notes.parse_ok = false;
         }
-        if !error && self.reader.is_end_mark(frame.data) {
-            notes.find(Class::DuplicateTerminator, spot, "a second end mark");
-        } else if spoke || read.is_err() {
-            // A heartbeat of the protocol's own says nothing.
-            notes.find(Class::DataAfterDone, spot, "an event after the end mark");
+        // A heartbeat of the protocol's own says nothing.
+        if !spoke && read.is_ok() {
+            return;
         }
+        let (class, detail) = if !error && self.reader.is_end_mark(frame.data) {
+            (Class::DuplicateTerminator, "a second end mark")
+        } else {
+            (Class::DataAfterDone, "an event after the end mark")
+        };
+        self.notes.find(class, spot, detail);
     }
 
     /// Takes a whole body that was not to be streamed.

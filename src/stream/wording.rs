@@ -41,6 +41,8 @@ fn by_code(code: &str) -> Option<ErrorKind> {
         "401" | "403" => Some(ErrorKind::Key),
         // gRPC's name for a service that is down or has too much to do.
         "529" | "UNAVAILABLE" => Some(ErrorKind::Overloaded),
+        // Nothing else can be missing at the path of a request that was understood.
+        "not_found_error" => Some(ErrorKind::UnknownModel),
         _ => about(&lower(&code.replace(['_', '-', '.'], " "))),
     }
 }
@@ -68,7 +70,7 @@ fn about(text: &str) -> Option<ErrorKind> {
         ),
         (
             ErrorKind::Quota,
-            "quota | insufficient balance | insufficient credit | \
+            "quota | insufficient balance | insufficient credit | credit balance | \
              insufficient_quota | billing | payment required | 余额不足 | 额度",
         ),
         (
@@ -353,6 +355,30 @@ mod tests {
             ("INTERNAL", ErrorKind::Other),
         ] {
             assert_eq!(kind(Some(status), None, None), said, "{status}");
+        }
+        for (code, message, about) in [
+            ("rate_limit_error", "Slow down", ErrorKind::RateLimit),
+            ("authentication_error", "invalid x-api-key", ErrorKind::Key),
+            ("permission_error", "Not yours", ErrorKind::Key),
+            ("billing_error", "Pay first", ErrorKind::Quota),
+            (
+                "invalid_request_error",
+                "Your credit balance is too low to access the API",
+                ErrorKind::Quota,
+            ),
+            (
+                "not_found_error",
+                "model: some-model",
+                ErrorKind::UnknownModel,
+            ),
+            ("api_error", "Internal server error", ErrorKind::Other),
+            (
+                "invalid_request_error",
+                "prompt is too long",
+                ErrorKind::Other,
+            ),
+        ] {
+            assert_eq!(kind(Some(code), None, Some(message)), about, "{code}");
         }
     }
 }

@@ -627,6 +627,116 @@ fn missing_seals_violate_under_a_single_look_too() {
 }
 
 #[test]
+fn the_value_beside_a_quantile_agrees_with_its_share() {
+    // First tokens after 1 to 200 ms, in an order of their own; speeds of 20 tokens in 10 to 209 ms.
+    let place = |index: u64| (index * 77) % 200;
+    let seen = |index: u64| {
+        let mut seen = slow(place(index) + 1);
+        seen.packets.first = Some(ms(0));
+        seen.packets.last = Some(ms(place(index) + 60));
+        sample(index, seen)
+    };
+    let observed = |text: &str| {
+        let objective = Objective::parse(text).unwrap();
+        let mut record = evidence(vec![objective], 200, (0..200).map(seen));
+        record.header.judge.method = Method::Exact;
+        record.close = Some(close(CloseReason::Budget));
+        judge(&record).remove(0)
+    };
+    for (text, value, failures) in [
+        ("ttft.p50 < 101ms", 0.100, 100),
+        ("ttft.p50 < 100ms", 0.100, 101),
+        ("ttft.p95 <= 190ms", 0.190, 10),
+        ("ttft.p95 < 190ms", 0.190, 11),
+        ("ttft.p99 < 199ms", 0.198, 2),
+        ("ttft.p99 < 198ms", 0.198, 3),
+        ("ttft.p99.9 <= 200ms", 0.200, 0),
+    ] {
+        let verdict = observed(text);
+        assert_eq!(verdict.observed, Some(value), "{text}");
+        assert_eq!((verdict.n, verdict.failures), (200, failures), "{text}");
+        // The value keeps the promise exactly when enough samples do.
+        let objective = Objective::parse(text).unwrap();
+        let share = 1.0 - verdict.failures as f64 / 200.0;
+        let enough = share >= verdict.required - 1e-12;
+        assert_eq!(objective.op.holds(value, objective.bound), enough, "{text}");
+    }
+    // Of which more is better: the rank is counted from the top, the tenth slowest of 200.
+    let slowest = 20.0 / 0.249;
+    let verdict = observed(&format!("tps.p05 >= {slowest:.3}/s"));
+    let exactly = 21.0 * 80.0 / 84.0 / 0.249;
+    assert!(
+        (verdict.observed.unwrap() - exactly).abs() < 1e-9,
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn a_sample_that_an_objective_is_not_about_leaves_its_counts_and_its_budget() {
+    let all = |refusals: u64, n: u64| {
+        let seen = move |index| {
+            sample(
+                index,
+                if index < refusals {
+                    refused(503)
+                } else {
+                    good()
+                },
+            )
+        };
+        let record = evidence(vec![parse_success()], 400, (0..n).map(seen));
+        judge(&record).remove(0)
+    };
+    let verdict = all(20, 393);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!(
+        (verdict.n, verdict.failures, verdict.ineligible),
+        (373, 0, 20)
+    );
+    // 372 are left of 400: too few for 99 %.
+    assert_eq!(all(28, 400).decision, open(Inconclusive::CannotPass));
+}
+
+#[test]
+fn interruptions_and_time_outs_are_the_worst_value_and_never_left_out() {
+    for objective in [
+        "ttft.p95 < 60s",
+        "total.p95 < 60s",
+        "jitter.p95 < 60s",
+        "tps.p05 >= 1/s",
+    ] {
+        let objective = Objective::parse(objective).unwrap();
+        let all = (0..20).map(|index| sample(index, if index < 2 { refused(503) } else { good() }));
+        let verdict = judge(&evidence(vec![objective.clone()], 232, all)).remove(0);
+        assert_eq!((verdict.n, verdict.failures), (20, 2), "{}", objective.text);
+        let censored = verdict.censored || verdict.observed == Some(0.0);
+        assert!(censored, "{}: {verdict:?}", objective.text);
+    }
+}
+
+#[test]
+fn calls_for_which_this_machine_had_no_means_help_no_verdict_and_spoil_the_run() {
+    use crate::observation::{Ending, Loss};
+    let run = |failed: u64| {
+        let seen = move |index| {
+            let mut seen = good();
+            if index % 30 == 7 && index / 30 < failed {
+                seen.ending = Ending::Cancelled;
+                seen.lost = Some(Loss::Local);
+            }
+            sample(index, seen)
+        };
+        judge(&evidence(vec![ttft_p95()], 400, (0..113).map(seen))).remove(0)
+    };
+    let one = run(1);
+    assert_eq!((one.n, one.failures, one.missing), (112, 0, 1));
+    assert_eq!(one.decision, Decision::Pass, "as with one failure");
+    let two = run(2);
+    assert_eq!(two.decision, open(Inconclusive::InvalidRun));
+    assert!(two.note.unwrap().contains("on our side"));
+}
+
+#[test]
 fn a_quantile_among_the_failures_has_no_value() {
     let all = (0..20).map(|index| sample(index, if index < 2 { refused(503) } else { good() }));
     let verdict = judge(&evidence(vec![ttft_p95()], 232, all)).remove(0);

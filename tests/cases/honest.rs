@@ -2,6 +2,9 @@
 //!
 //! Written by hand, so that the texts share no mistake with what reads or writes them elsewhere.
 
+#[path = "honest/anthropic.rs"]
+pub(crate) mod anthropic;
+
 use std::time::Duration;
 
 /// One answer: writes with their times, the text that it says, whether usage was asked for.

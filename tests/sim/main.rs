@@ -8,6 +8,7 @@
 
 mod client;
 mod faults;
+mod messages;
 mod time;
 mod truth;
 

@@ -50,6 +50,7 @@ fn short(signal: &Signal<'_>) -> Option<String> {
             format!("error {} {}", code.unwrap_or("-"), message.unwrap_or("-"))
         }
         Signal::Flaw(detail) => format!("flaw: {detail}"),
+        Signal::CallFault(detail) => format!("call fault: {detail}"),
         Signal::Odd(warning) => warning.to_string(),
         Signal::Terminator => "end".to_owned(),
         Signal::Restart => "again".to_owned(),

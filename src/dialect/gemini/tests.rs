@@ -42,9 +42,10 @@ fn short(signal: &Signal<'_>) -> String {
             usage.input, usage.output, usage.total
         ),
         Signal::Error { code, .. } => format!("error {}", code.unwrap_or("-")),
-        Signal::Flaw(detail) => (*detail).to_owned(),
+        Signal::Flaw(detail) | Signal::CallFault(detail) => (*detail).to_owned(),
         Signal::Odd(warning) => warning.to_string(),
         Signal::Terminator => "end".to_owned(),
+        Signal::Restart => "again".to_owned(),
     }
 }
 
