@@ -4,6 +4,8 @@
 
 #[path = "honest/anthropic.rs"]
 pub(crate) mod anthropic;
+#[path = "honest/openai_responses.rs"]
+pub(crate) mod openai_responses;
 
 use std::time::Duration;
 

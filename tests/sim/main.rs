@@ -9,6 +9,7 @@
 mod client;
 mod faults;
 mod messages;
+mod responses;
 mod time;
 mod truth;
 
