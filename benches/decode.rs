@@ -1,5 +1,5 @@
-//! Decoding speed on one core: the decoder alone, the decoder with openai-chat signals, and a whole
-//! exchange, each in 16 KiB chunks, against two baselines of the same run.
+//! Decoding speed on one core: the decoder alone, the decoder with the signals of each protocol, and
+//! a whole exchange, each in 16 KiB chunks, against two baselines of the same run.
 //!
 //! Run with `cargo bench --bench decode`; criterion prints MB/s (as MiB/s).
 
@@ -14,14 +14,15 @@ use relayproof::stream::{Asked, Exchange, Head, Input, Timeouts};
 
 const CHUNK: usize = 16 << 10;
 
+const WORDS: [&str; 8] = [
+    "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
+];
+
 /// A stream of single-token chunks, about 4 MiB.
 ///
 /// `service`: with the members that OpenAI adds, among them one of random text, so that no chunk
 /// is like another in anything but its content.
 fn stream(service: bool) -> Vec<u8> {
-    const WORDS: [&str; 8] = [
-        "The", " quick", " brown", " fox", " jumps", ",\\n", " você", " 你好",
-    ];
     let mut body = String::new();
     let mut token = 0;
     while body.len() < 4 << 20 {
@@ -45,9 +46,48 @@ fn stream(service: bool) -> Vec<u8> {
     body.into_bytes()
 }
 
-fn exchange() -> Exchange {
+/// The same of Anthropic messages, as the service sends them.
+fn messages() -> Vec<u8> {
+    let mut body = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_01\",\
+                    \"type\":\"message\",\"role\":\"assistant\",\"model\":\"test-model\",\"content\":[],\
+                    \"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":9,\
+                    \"output_tokens\":1}}}\n\nevent: content_block_start\ndata: \
+                    {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\
+                    \"text\":\"\"}}\n\n"
+        .to_owned();
+    for word in WORDS.iter().cycle() {
+        if body.len() >= 4 << 20 {
+            break;
+        }
+        body += &format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+             \"delta\":{{\"type\":\"text_delta\",\"text\":\"{word}\"}}}}\n\n"
+        );
+    }
+    body.into_bytes()
+}
+
+/// A stream of Gemini's chunks with the members that the service sends, about 4 MiB.
+fn gemini() -> Vec<u8> {
+    let mut body = String::new();
+    let mut tokens = 0;
+    while body.len() < 4 << 20 {
+        tokens += 12;
+        body += &format!(
+            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \" the quick brown fox, você, \
+             jumps over 你好 and the lazy dog\"}}],\"role\": \"model\"}},\"index\": 0}}],\"usageMetadata\": \
+             {{\"promptTokenCount\": 9,\"candidatesTokenCount\": {tokens},\"totalTokenCount\": {},\
+             \"promptTokensDetails\": [{{\"modality\": \"TEXT\",\"tokenCount\": 9}}]}},\"modelVersion\": \
+             \"test-model\",\"responseId\": \"x9kqaL3fMoWBvdIP\"}}\r\n\r\n",
+            tokens + 9
+        );
+    }
+    body.into_bytes()
+}
+
+fn exchange(protocol: Protocol) -> Exchange {
     let asked = Asked {
-        protocol: Protocol::OpenaiChat,
+        protocol,
         stream: true,
         model: "test-model".to_owned(),
         max_tokens: None,
@@ -70,6 +110,7 @@ fn exchange() -> Exchange {
 fn decode(criterion: &mut Criterion) {
     let plain = stream(false);
     let service = stream(true);
+    let messages = messages();
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Bytes(plain.len() as u64));
 
@@ -108,12 +149,19 @@ fn decode(criterion: &mut Criterion) {
             bytes
         });
     });
-    for (name, body) in [("minimal chunks", &plain), ("service chunks", &service)] {
+    let gemini = gemini();
+    let chat = Protocol::OpenaiChat;
+    for (name, protocol, body) in [
+        ("minimal chunks", chat, &plain),
+        ("service chunks", chat, &service),
+        ("service events", Protocol::AnthropicMessages, &messages),
+        ("service chunks", Protocol::Gemini, &gemini),
+    ] {
         group.throughput(Throughput::Bytes(body.len() as u64));
-        group.bench_function(format!("events and openai-chat signals, {name}"), |bench| {
+        group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {
             bench.iter(|| {
                 let mut decoder = Decoder::new();
-                let mut reader = Protocol::OpenaiChat.reader();
+                let mut reader = protocol.reader();
                 let mut signals = 0u64;
                 for chunk in body.chunks(CHUNK) {
                     decoder.feed(chunk, |item| {
@@ -133,9 +181,9 @@ fn decode(criterion: &mut Criterion) {
                 signals
             });
         });
-        group.bench_function(format!("whole exchange, {name}"), |bench| {
+        group.bench_function(format!("whole exchange of {protocol}, {name}"), |bench| {
             bench.iter(|| {
-                let mut exchange = exchange();
+                let mut exchange = exchange(protocol);
                 for (index, chunk) in body.chunks(CHUNK).enumerate() {
                     let at = Duration::from_millis(index as u64);
                     exchange.handle(at, Input::Body(chunk));

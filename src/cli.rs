@@ -64,14 +64,8 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Show what a run would send, before anything is sent
-    Plan {
-        /// Spec file
-        file: PathBuf,
-        /// Overlay of the spec
-        #[arg(long, env = "RELAYPROOF_PROFILE")]
-        profile: Option<String>,
-    },
+    /// Show what a run would send and what it could prove, before anything is sent
+    Plan(plan::Args),
     /// Judge evidence again, offline
     Judge {
         /// Evidence files, or folders of them
@@ -117,9 +111,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
-        Command::Plan { file, profile } => {
-            plan::plan(&file, run::named(profile.as_deref()), &mut out)
-        }
+        Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),

@@ -4,9 +4,13 @@
 //! A dialect turns a [`Prompt`] into a request body and a frame into [`Signal`]s; what they mean
 //! for the attempt is the exchange's business.
 
+mod anthropic_messages;
 mod error;
+mod gemini;
 mod member;
 pub mod openai_chat;
+mod openai_responses;
+mod pruned;
 
 use std::fmt;
 
@@ -20,14 +24,31 @@ named! {
     Protocol {
         /// OpenAI chat completions.
         OpenaiChat = "openai-chat",
+        /// OpenAI responses.
+        OpenaiResponses = "openai-responses",
+        /// Anthropic messages.
+        AnthropicMessages = "anthropic-messages",
+        /// Gemini `generateContent` and `streamGenerateContent`.
+        Gemini = "gemini",
     }
 }
 
 impl Protocol {
-    /// Path of the request, to be appended to the base URL.
-    pub fn path(self, model: &str) -> String {
+    /// Path of the request, to be appended to the base URL, and its query.
+    pub fn target(self, model: &str, stream: bool) -> (String, Option<&'static str>) {
         match self {
-            Self::OpenaiChat => openai_chat::path(model),
+            Self::OpenaiChat => (openai_chat::path(), None),
+            Self::OpenaiResponses => (openai_responses::path(), None),
+            Self::AnthropicMessages => (anthropic_messages::path(), None),
+            Self::Gemini => gemini::target(model, stream),
+        }
+    }
+
+    /// Whether the base URL holds the API's version, as the official SDK has it, and not the path.
+    pub fn has_version_in_base(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses => true,
+            Self::AnthropicMessages | Self::Gemini => false,
         }
     }
 
@@ -35,14 +56,37 @@ impl Protocol {
     pub fn body(self, prompt: &Prompt) -> Vec<u8> {
         match self {
             Self::OpenaiChat => openai_chat::body(prompt),
+            Self::OpenaiResponses => openai_responses::body(prompt),
+            Self::AnthropicMessages => anthropic_messages::body(prompt),
+            Self::Gemini => gemini::body(prompt),
+        }
+    }
+
+    /// Most tokens that a request with these parameters lets an answer have, a budget that the
+    /// protocol wants from everybody included.
+    pub fn budget(self, params: &Map<String, Value>) -> Option<u64> {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Gemini => budget(params),
+            Self::AnthropicMessages => Some(anthropic_messages::budget(params)),
+        }
+    }
+
+    /// Whether services put many tokens into one event as a rule.
+    pub fn groups_tokens(self) -> bool {
+        match self {
+            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => false,
+            Self::Gemini => true,
         }
     }
 
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
-        match self {
-            Self::OpenaiChat => Reader(State::OpenaiChat(openai_chat::Twin::default())),
-        }
+        Reader(match self {
+            Self::OpenaiChat => State::OpenaiChat(openai_chat::Twin::default()),
+            Self::OpenaiResponses => State::OpenaiResponses(Box::default()),
+            Self::AnthropicMessages => State::AnthropicMessages(Box::default()),
+            Self::Gemini => State::Gemini(Box::default()),
+        })
     }
 }
 
@@ -59,6 +103,18 @@ pub struct Prompt {
     pub stream: bool,
     /// Whether to ask for usage.
     pub usage: bool,
+}
+
+/// Request members that bound an answer, whatever the protocol calls it; each protocol asks with
+/// the name of its own.
+pub const BUDGETS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+
+/// Most tokens that an answer may have; the largest where several of the members are set.
+pub fn budget(params: &Map<String, Value>) -> Option<u64> {
+    let set = BUDGETS
+        .iter()
+        .filter_map(|name| params.get(*name)?.as_u64());
+    set.max()
 }
 
 /// One message.
@@ -88,6 +144,8 @@ pub enum DeltaKind {
     Reasoning,
     /// Refusal text.
     Refusal,
+    /// Output that is none of these: code, an image, a piece of an argument, free text for a tool.
+    Other,
 }
 
 /// What a finish reason means, whatever the protocol calls it.
@@ -163,10 +221,14 @@ pub enum Signal<'a> {
     },
     /// A fault of the frame's shape that does not keep the rest of it from being read.
     Flaw(&'static str),
+    /// Calls of tools that are mixed up, where the pieces alone do not show it.
+    CallFault(&'static str),
     /// Odd, but no fault.
     Odd(Warning),
     /// The end mark.
     Terminator,
+    /// A second answer begins inside the first one, in so many words.
+    Restart,
 }
 
 /// An error said inside a JSON text that is no frame: a body, or a line outside any frame.
@@ -180,7 +242,7 @@ pub struct SaidError {
 
 /// The error that a JSON text says, in any of the shapes that APIs use; `None` for anything else.
 pub fn error_in(json: &str) -> Option<SaidError> {
-    let said = error::said_in(&serde_json::from_str(json).ok()?)?;
+    let said = error::said_in(&pruned::value(json).ok()?)?;
     Some(SaidError {
         code: said.code.map(Into::into),
         message: said.message.map(Into::into),
@@ -205,6 +267,12 @@ pub struct Reader(State);
 enum State {
     /// No life cycle; the frame that later ones resemble.
     OpenaiChat(openai_chat::Twin),
+    /// Items and parts that are open.
+    OpenaiResponses(Box<openai_responses::Life>),
+    /// The message and its blocks.
+    AnthropicMessages(Box<anthropic_messages::Life>),
+    /// The finish that the body's end makes final.
+    Gemini(Box<gemini::Life>),
 }
 
 impl Reader {
@@ -216,6 +284,19 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &mut self.0 {
             State::OpenaiChat(twin) => openai_chat::frame(twin, frame, sink),
+            State::OpenaiResponses(life) => life.frame(frame, sink),
+            State::AnthropicMessages(life) => life.frame(frame, sink),
+            State::Gemini(life) => life.frame(frame, sink),
+        }
+    }
+
+    /// The body has ended: signals what only its end makes certain.
+    pub fn end(&mut self, sink: &mut dyn FnMut(Signal<'_>)) {
+        match &mut self.0 {
+            State::OpenaiChat(_) => {}
+            State::OpenaiResponses(life) => life.end(sink),
+            State::AnthropicMessages(life) => life.end(sink),
+            State::Gemini(life) => life.end(sink),
         }
     }
 
@@ -227,6 +308,9 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::answer(body, sink),
+            State::OpenaiResponses(_) => openai_responses::answer(body, sink),
+            State::AnthropicMessages(_) => anthropic_messages::answer(body, sink),
+            State::Gemini(_) => gemini::answer(body, sink),
         }
     }
 
@@ -234,6 +318,48 @@ impl Reader {
     pub fn is_end_mark(&self, data: &str) -> bool {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::is_end_mark(data),
+            State::OpenaiResponses(_) => openai_responses::is_end_mark(data),
+            State::AnthropicMessages(_) => anthropic_messages::is_end_mark(data),
+            State::Gemini(_) => false,
         }
+    }
+
+    /// Whether data after the end mark is another protocol's end mark, sent by habit.
+    pub fn is_habit(&self, data: &str) -> bool {
+        match &self.0 {
+            State::OpenaiResponses(_) => openai_responses::is_habit(data),
+            State::AnthropicMessages(_) => anthropic_messages::is_habit(data),
+            State::OpenaiChat(_) | State::Gemini(_) => false,
+        }
+    }
+
+    /// Whether the end mark is a member of an ordinary event, after which more events may come:
+    /// the stream is whole at the last one, and only the body's end says which that was.
+    pub fn goes_on_after_end(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(_) => true,
+        }
+    }
+
+    /// Whether something has begun and has not ended, so that an end mark before it was none.
+    pub fn is_open(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(life) => life.is_open(),
+        }
+    }
+
+    /// Whether a JSON text that should have been a stream is this protocol's whole answer.
+    pub fn is_answer(&self, json: &str) -> bool {
+        let member = match &self.0 {
+            State::OpenaiChat(_) => "\"choices\"",
+            State::OpenaiResponses(_) => "\"output\"",
+            State::AnthropicMessages(_) => "\"content\"",
+            // An array is how this protocol streams where nobody asked for events.
+            State::Gemini(_) if !json.trim_start().starts_with('{') => return false,
+            State::Gemini(_) => "\"candidates\"",
+        };
+        json.contains(member)
     }
 }

@@ -9,13 +9,14 @@ mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 
-pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, read};
+pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Observation, micros, opt_micros};
+use crate::observation::{Loss, Observation, micros, named, opt_micros};
 use crate::plan::{Judging, OtelSettings, Price, Sampling};
 use crate::spec::objective::Objective;
 
@@ -43,6 +44,9 @@ pub struct Header {
     pub spec_sha256: String,
     /// Digest of the resolved plan.
     pub plan_digest: String,
+    /// Digest of the plan without its budget; empty in files of versions that had none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub core_digest: String,
     /// The cell's id.
     pub cell_id: String,
     /// `relay/model/workload`.
@@ -59,6 +63,9 @@ pub struct Header {
     pub protocol: crate::dialect::Protocol,
     /// Transport that sent the requests.
     pub transport: crate::plan::TransportKind,
+    /// Whether streams were asked for.
+    #[serde(default = "streamed")]
+    pub stream: bool,
     /// Output budget asked for.
     pub max_tokens: Option<u64>,
     /// Length and SHA-256 of each message template, in place of its text.
@@ -74,6 +81,37 @@ pub struct Header {
     /// What the relay charges for the model, where the spec says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Share of normal stops that may lack their seal, in parts per million, where one is asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_allowance_ppm: Option<u32>,
+    /// Runs of the same plan and cell right before this one that did not pass, the latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_runs: Vec<EarlierRun>,
+}
+
+/// A run that did not pass and was not continued but followed by a fresh one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierRun {
+    /// Its name.
+    pub run_id: String,
+    /// What it came to.
+    pub came_to: CameTo,
+}
+
+named! {
+    /// What a run came to that did not pass.
+    CameTo {
+        /// An objective was violated.
+        Violated = "violated",
+        /// Something was left open.
+        Inconclusive = "inconclusive",
+    }
+}
+
+/// Evidence without the member is of runs that asked for streams.
+const fn streamed() -> bool {
+    true
 }
 
 /// Length and hash of a text that is not kept.
@@ -95,6 +133,48 @@ pub enum Line {
     Sample(Box<Sample>),
     /// Sampling of the cell ended, for now.
     Close(Close),
+    /// Sampling of the cell goes on, under a budget that may be larger.
+    Continued(Continued),
+}
+
+/// That a run goes on after its end, and with which budget.
+///
+/// The rule of an objective holds whenever one stops, and so also for who goes on; what is asked and
+/// how it is judged must stay as it was, and only the budget may grow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continued {
+    /// Who went on: a name that no other going-on has.
+    pub session: String,
+    /// When, nanoseconds since the epoch.
+    pub at_unix_ns: u64,
+    /// Digest of the plan that it goes on with.
+    pub plan_digest: String,
+    /// SHA-256 of the text of that spec.
+    pub spec_sha256: String,
+    /// Most counted samples from here on, those on file included.
+    pub max_samples: u64,
+    /// Most tokens of the spec from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Longest time of the cell from here on.
+    #[serde(
+        rename = "max_duration_us",
+        with = "opt_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_duration: Option<Duration>,
+}
+
+impl Header {
+    /// Takes over the budget of a run that goes on.
+    fn go_on_with(&mut self, continued: &Continued) {
+        self.plan_digest.clone_from(&continued.plan_digest);
+        self.spec_sha256.clone_from(&continued.spec_sha256);
+        self.sampling.max_samples = continued.max_samples;
+        self.sampling.max_tokens = continued.max_tokens;
+        self.sampling.max_duration = continued.max_duration;
+    }
 }
 
 /// One call to the relay, made of 1 to 4 attempts.
@@ -201,6 +281,9 @@ pub struct SelfCheck {
     /// Wall clock against monotonic clock over the run; a step of the wall clock shows here.
     #[serde(rename = "clock_step_us", with = "micros")]
     pub clock_step: Duration,
+    /// Calls that failed for want of files, ports, memory or a network on our side.
+    #[serde(default)]
+    pub own_failures: u64,
     /// Why the run is invalid, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -219,6 +302,27 @@ const ONE_PAUSE: u64 = 5;
 /// pause of the machine explains. A run of 74 starts would otherwise hang on a single one.
 pub const fn too_many_late(late: u64, starts: u64) -> bool {
     late > ONE_PAUSE && late.saturating_mul(100) > starts
+}
+
+/// Whether so many calls that failed for our own want make a run invalid: more than one in a
+/// hundred. Each is a missing slot besides, which helps no verdict.
+pub const fn too_many_own(failed: u64, calls: u64) -> bool {
+    failed.saturating_mul(100) > calls
+}
+
+/// Why such a run is invalid, in words.
+pub fn own_failures(failed: u64, calls: u64) -> String {
+    format!(
+        "{failed} of {calls} calls failed for want of files, ports, memory or a network on our side"
+    )
+}
+
+impl Sample {
+    /// Whether the call failed because this machine had no file, port, memory or network for it.
+    pub fn failed_for_our_want(&self) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|attempt| attempt.observation.lost == Some(Loss::Local))
+    }
 }
 
 impl SelfCheck {

@@ -18,6 +18,7 @@ use libtest_mimic::Arguments;
 use self::settings::Settings;
 use self::specs::Loaded;
 use self::trials::Session;
+use crate::run::{Continuation, ContinueError};
 
 /// How long telemetry may take at the end.
 const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
@@ -42,8 +43,8 @@ pub fn main(specs: impl AsRef<Path>) -> ExitCode {
 }
 
 fn run(specs: &Path, arguments: Arguments) -> ExitCode {
-    let settings = Settings::from_process(&arguments);
-    let loaded = match specs::load(&settings.package.join(specs), settings.profile.as_deref()) {
+    let mut settings = Settings::from_process(&arguments);
+    let mut loaded = match specs::load(&settings.package.join(specs), settings.profile.as_deref()) {
         Ok(loaded) => loaded,
         Err(mistakes) => {
             say(&mistakes.render(settings.colour));
@@ -53,17 +54,37 @@ fn run(specs: &Path, arguments: Arguments) -> ExitCode {
     if arguments.list {
         return libtest_mimic::run(&arguments, trials::listed(&loaded, &settings)).exit_code();
     }
+    if let Err(error) = go_on(&mut loaded, &mut settings) {
+        say(&format!("error: {error}\n"));
+        return ExitCode::from(FAILED);
+    }
     sample_and_judge(loaded, settings, &arguments)
 }
 
-fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
-    let session = match Session::open(loaded, settings) {
-        Ok(session) => Arc::new(session),
-        Err(error) => {
-            say(&format!("error: {error}\n"));
-            return ExitCode::from(FAILED);
-        }
+/// Makes the specs go on with a run that is over, where one is named.
+fn go_on(loaded: &mut Loaded, settings: &mut Settings) -> Result<(), ContinueError> {
+    let Some(given) = &settings.continued else {
+        return Ok(());
     };
+    // Relative to the package, as the folder of all runs is.
+    let beside = settings.package.join(given);
+    let given = if beside.is_dir() {
+        beside.to_string_lossy().into_owned()
+    } else {
+        given.clone()
+    };
+    let (plans, runs) = (&mut loaded.plans, &settings.runs);
+    let continuation = Continuation::prepare(plans, runs, &given, &settings.session)?;
+    for note in &continuation.notes {
+        say(&format!("note: {note}\n"));
+    }
+    settings.runs = continuation.runs;
+    settings.run_id = continuation.run_id;
+    Ok(())
+}
+
+fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
+    let session = Arc::new(Session::new(loaded, settings));
     let conclusion = libtest_mimic::run(arguments, Session::trials(&session));
     let closing = session.close(TELEMETRY_BUDGET, conclusion.has_failed());
     if closing_goes_to_stdout(arguments) {

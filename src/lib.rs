@@ -4,6 +4,8 @@
 //! through a [`dialect`], watches the [`stream`] and writes an [`observation`] into [`evidence`];
 //! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
 
+#![forbid(unsafe_code)]
+
 pub mod attribution;
 #[cfg(feature = "cli")]
 pub mod cli;

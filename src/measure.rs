@@ -39,6 +39,9 @@ pub enum Reading {
     /// As [`Reading::Worst`], for the only reason that the whole answer came in one burst; a client
     /// whose event loop lags sees that of honest relays too.
     Burst,
+    /// As [`Reading::Worst`], for the only reason that a normal stop came without the seal that was
+    /// asked for; a model that disobeys leaves it out too.
+    Unsealed,
     /// There is no such value, through no fault that could be charged to the sample.
     Undefined,
     /// The sample is not one of those that the metric is about.
@@ -53,7 +56,7 @@ impl Reading {
             | Self::Rate {
                 per_second: value, ..
             } => Some(value),
-            Self::Worst | Self::Burst | Self::Undefined | Self::Ineligible => None,
+            Self::Worst | Self::Burst | Self::Unsealed | Self::Undefined | Self::Ineligible => None,
         }
     }
 }
@@ -126,6 +129,7 @@ impl Metric {
             Self::Usable => match within_four(sample).last() {
                 Some(last) if usable_but_for(last, &[]) => yes(true),
                 Some(last) if usable_but_for(last, &[Class::NotStreamed]) => Reading::Burst,
+                Some(last) if unsealed_only(last) => Reading::Unsealed,
                 Some(_) | None => yes(false),
             },
             Self::ModelMatch => of(first.answered_2xx() && first.model.is_some(), || {
@@ -149,7 +153,7 @@ impl Objective {
         let good = match reading {
             Reading::Undefined => return Outcome::Undefined,
             Reading::Ineligible => return Outcome::Ineligible,
-            Reading::Worst | Reading::Burst => false,
+            Reading::Worst | Reading::Burst | Reading::Unsealed => false,
             Reading::Value(value)
             | Reading::Rate {
                 per_second: value, ..
@@ -302,6 +306,30 @@ fn usable_but_for(attempt: &Observation, overlooked: &[Class]) -> bool {
             .all(|finding| overlooked.contains(&finding.class))
         && attempt.unmet.is_empty()
         && attempt.sealed != Some(false)
+}
+
+/// Whether nothing is wrong with an attempt but that its normal stop lacks the seal.
+fn unsealed_only(attempt: &Observation) -> bool {
+    whole_answer(attempt)
+        && attempt.has(Class::MaskedTruncation)
+        && attempt
+            .findings
+            .iter()
+            .all(|finding| finding.class == Class::MaskedTruncation)
+        && attempt.unmet.is_empty()
+}
+
+/// Whether the answer of a sample, where it claims to have come to its normal end, has its seal;
+/// `None` where it claims no such thing, or no seal was asked for.
+pub fn sealed(sample: &Sample) -> Option<bool> {
+    let last = within_four(sample)
+        .last()
+        .filter(|last| whole_answer(last))?;
+    if last.has(Class::MaskedTruncation) {
+        Some(false)
+    } else {
+        last.sealed.filter(|sealed| *sealed)
+    }
 }
 
 /// Whether an answer with this finding is still whole, though not above suspicion.

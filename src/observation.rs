@@ -182,10 +182,10 @@ named! {
         SilentTruncation = "silent-truncation",
         /// Content after that choice had finished.
         ContentAfterFinish = "content-after-finish",
-        /// Cut at a length below the budget that was asked for.
-        UnexpectedLengthCut = "unexpected-length-cut",
         /// A proper stream with no answer in it.
         EmptyAnswer = "empty-answer",
+        /// Cut at a length below the budget that was asked for.
+        UnexpectedLengthCut = "unexpected-length-cut",
         /// U+FFFD in the text, left by a decoder on the way.
         ReplacementChars = "replacement-chars",
         /// Not an event stream, or another stream format under that name.
@@ -226,6 +226,8 @@ named! {
         UnknownEvent = "unknown-event",
         /// An event without the name that the protocol gives it.
         MissingEventName = "missing-event-name",
+        /// Another protocol's end mark after the true one.
+        DoneAfterCompleted = "done-after-completed",
         /// Output came in a few big blocks, too few to tell a buffer from a model that does so.
         BigBlocks = "big-blocks",
         /// Text beyond the kept limit was not looked at by content checks.
@@ -274,6 +276,8 @@ named! {
         Closed = "closed",
         /// The peer reset the connection (RST).
         Reset = "reset",
+        /// Our own machine had no file, port, memory or network for the call.
+        Local = "local",
         /// The HTTP library gave up for a reason it does not tell apart.
         Other = "other",
     }

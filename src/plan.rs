@@ -5,6 +5,7 @@
 
 pub mod budget;
 mod price;
+pub mod prospects;
 mod resolve;
 mod schedule;
 
@@ -17,7 +18,7 @@ pub use resolve::resolve;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::dialect::{Message, Protocol};
+use crate::dialect::{self, Message, Protocol};
 use crate::expect::Expect;
 use crate::observation::named;
 use crate::spec::objective::Objective;
@@ -35,6 +36,9 @@ pub struct Plan {
     pub spec_sha256: String,
     /// SHA-256 of the canonical resolved plan without secrets and comments, hex.
     pub digest: String,
+    /// [`Plan::digest`] without what a run may use up: samples, tokens, time. Plans that agree in it
+    /// ask the same and judge it alike, and one may go on with the samples of the other.
+    pub core_digest: String,
     /// How samples are drawn.
     pub sampling: Sampling,
     /// How they are judged.
@@ -72,6 +76,8 @@ named! {
         Sequential = "sequential",
         /// Wilson bounds at a fixed n, one look.
         Wilson = "wilson",
+        /// Exact binomial bounds (Clopper and Pearson) at a fixed n, one look.
+        Exact = "exact",
     }
 }
 
@@ -118,12 +124,51 @@ pub struct Judging {
     pub on_inconclusive: OnInconclusive,
     /// When a cell stops.
     pub stop: Stop,
-    /// Odds ratio of the relay that the pass account bets on (2 to 20).
+    /// Odds ratio of the relay that the pass account bets on (2 to 20); infinite for
+    /// `zero_failure`, with which the first failure ends the hope of a pass.
+    #[serde(with = "design_ratio")]
     pub design_ratio: f64,
     /// Whether an objective that can no longer pass is closed early.
     pub futility: bool,
     /// How tokens are counted when usage is missing.
     pub tokens: Tokens,
+}
+
+/// Word for a design ratio that is infinite.
+pub const ZERO_FAILURE: &str = "zero_failure";
+
+/// A design ratio in JSON, which has no infinity: a number, or [`ZERO_FAILURE`].
+mod design_ratio {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    use super::ZERO_FAILURE;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+    }
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature that serde asks for"
+    )]
+    pub(super) fn serialize<S: Serializer>(ratio: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if ratio.is_finite() {
+            Written::Number(*ratio).serialize(to)
+        } else {
+            Written::Word(ZERO_FAILURE.to_owned()).serialize(to)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(ratio) => Ok(ratio),
+            Written::Word(word) if word == ZERO_FAILURE => Ok(f64::INFINITY),
+            Written::Word(_) => Err(de::Error::custom("not a design ratio")),
+        }
+    }
 }
 
 named! {
@@ -175,6 +220,14 @@ impl Cell {
     /// Most tokens that an answer may have, as the workload asks for it.
     pub fn max_tokens(&self) -> Option<u64> {
         self.workload.max_tokens()
+    }
+
+    /// Share of normal stops that may lack their seal, in parts per million; `None` where the
+    /// workload asks for none.
+    pub fn seal_allowance_ppm(&self) -> Option<u32> {
+        let expect = &self.workload.expect;
+        let nonce = self.workload.messages.iter().any(Message::asks_for_seal);
+        (nonce || expect.shape.is_some()).then_some(expect.seal_allowance_ppm)
     }
 }
 
@@ -332,10 +385,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Most tokens that an answer may have; the larger where both of the members are set.
+    /// Most tokens that an answer may have, where the parameters say.
     pub fn max_tokens(&self) -> Option<u64> {
-        let member = |key: &str| self.params.get(key).and_then(Value::as_u64);
-        member("max_tokens").max(member("max_completion_tokens"))
+        dialect::budget(&self.params)
     }
 }
 

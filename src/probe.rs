@@ -21,6 +21,7 @@ mod testing;
 pub mod tls;
 pub mod trace;
 pub mod transport;
+mod want;
 
 use std::future::Future;
 

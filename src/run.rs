@@ -3,7 +3,9 @@
 //! Shared by the test harness and the command. Prints nothing; whoever runs it watches through
 //! [`Watch`].
 
+mod continuation;
 mod folder;
+mod history;
 mod load;
 mod sampler;
 mod target;
@@ -11,6 +13,7 @@ mod target;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use continuation::{Continuation, ContinueError};
 pub use folder::{FolderError, RunFolder, fresh_run_id};
 pub use load::{Ignored, LoadError, load, plan_text, read, unknown_profile, why_ignored};
 pub use sampler::CellError;
@@ -71,6 +74,8 @@ pub struct Planned {
     pub base: PathBuf,
     /// Names of the spec's profiles.
     pub profiles: Vec<String>,
+    /// Name of this going-on, where the run goes on after its end.
+    continued_by: Option<String>,
     cells: Vec<Mutex<Option<Settled>>>,
 }
 
@@ -84,6 +89,7 @@ impl Planned {
             plan,
             base: base.to_owned(),
             profiles,
+            continued_by: None,
             cells,
         }
     }

@@ -2,19 +2,24 @@
 //!
 //! Sees nothing of ours: it writes wire text by hand, so that it shares no bug with the decoder.
 
-mod chat;
+mod ask;
+mod case;
 mod damage;
 mod draw;
 mod fault;
 mod http;
 mod log;
 mod pace;
+mod playbill;
 mod script;
 mod server;
 mod tls;
+mod voice;
 
+pub use case::{Case, CaseError};
 pub use fault::{Fault, Params, Planned};
 pub use log::{Served, Write};
+pub use playbill::Played;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,10 +34,14 @@ use tokio::task::JoinHandle;
 use draw::Draw;
 use log::Log;
 use pace::Pacer;
+use playbill::Playbill;
 use server::Server;
 
 /// Most tokens in one answer.
 pub const MAX_TOKENS: u32 = 100_000;
+
+/// What the base URL of OpenAI's SDKs ends in.
+const VERSION: &str = "/v1";
 
 /// What the relay is to do.
 #[derive(Clone, Debug)]
@@ -47,6 +56,8 @@ pub struct Settings {
     pub tls: bool,
     /// Faults; each takes its share of the request bodies, one after the other.
     pub faults: Vec<Planned>,
+    /// Cases, each played at a base URL of its own beside the relay's own answers.
+    pub cases: Vec<Case>,
     /// Decides, with the body, which request is hit.
     pub seed: u64,
     /// Where to listen; port 0 takes a free one.
@@ -65,6 +76,7 @@ impl Default for Settings {
             tokens: 64,
             tls: false,
             faults: Vec::new(),
+            cases: Vec::new(),
             seed: 0,
             bind: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             allow_remote: false,
@@ -79,6 +91,7 @@ pub struct Relay {
     base_url: String,
     address: SocketAddr,
     ca_pem: Option<String>,
+    cases: Vec<Played>,
     server: Arc<Server>,
     task: JoinHandle<()>,
     ringer: JoinHandle<()>,
@@ -109,12 +122,23 @@ impl Relay {
         let identity = settings.tls.then(tls::identity).transpose()?;
         let listener = TcpListener::bind(settings.bind).await?;
         let address = listener.local_addr()?;
+        let own = match (settings.tls, address.ip()) {
+            (true, IpAddr::V4(_)) => format!("https://localhost:{}", address.port()),
+            (true, IpAddr::V6(_)) => format!("https://{address}"),
+            (false, _) => format!("http://{address}"),
+        };
+        let playbill = Playbill::new(settings.cases, &own, settings.tls, address.ip());
+        let (playbill, cases) = playbill.map_err(|error| match error {
+            playbill::Error::Cases(why) => invalid(why),
+            playbill::Error::Port(error) => error,
+        })?;
         let pacer = Pacer::start()?;
         let server = Arc::new(Server {
             first_token: settings.first_token,
             token_gap: settings.token_gap,
             tokens: settings.tokens,
             draw,
+            playbill,
             tries: Default::default(),
             pace: pacer.pace(),
             log: Arc::new(Log::new(settings.copy)),
@@ -128,13 +152,10 @@ impl Relay {
         let task = tokio::spawn(Arc::clone(&server).run(listener, acceptor));
         let ringer = tokio::spawn(pacer.pace().ring());
         Ok(Self {
-            base_url: match (&ca_pem, address.ip()) {
-                (Some(_), IpAddr::V4(_)) => format!("https://localhost:{}/v1", address.port()),
-                (Some(_), IpAddr::V6(_)) => format!("https://{address}/v1"),
-                (None, _) => format!("http://{address}/v1"),
-            },
+            base_url: format!("{own}{VERSION}"),
             address,
             ca_pem,
+            cases,
             server,
             task,
             ringer,
@@ -145,6 +166,18 @@ impl Relay {
     /// Where clients find it, `/v1` included; over TLS by the name `localhost`.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// The same without `/v1`, for clients that have the version in their paths.
+    pub fn origin(&self) -> &str {
+        self.base_url
+            .strip_suffix(VERSION)
+            .unwrap_or(&self.base_url)
+    }
+
+    /// The cases that it plays, and where, in the order in which they were given.
+    pub fn cases(&self) -> &[Played] {
+        &self.cases
     }
 
     /// The address it listens on.

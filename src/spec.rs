@@ -7,6 +7,7 @@
 mod coherence;
 mod duration;
 mod error;
+mod expect;
 mod inherit;
 mod interpolate;
 pub mod objective;
@@ -66,7 +67,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// Says what is wrong and what to write.
 pub fn percentage(text: &str) -> Result<u32, String> {
-    quantity::share_ppm(text).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+    quantity::share_ppm(text.trim()).map_err(|wrong| format!("{}; {}", wrong.why, wrong.way_out))
+}
+
+/// Reads `99.5%` as a share.
+///
+/// # Errors
+///
+/// Says what is wrong and what to write.
+pub fn share(text: &str) -> Result<f64, String> {
+    Ok(f64::from(percentage(text)?) / 1e6)
 }
 
 /// The text of a spec file.

@@ -6,6 +6,7 @@
 pub mod cluster;
 pub mod difference;
 pub mod interval;
+pub mod look;
 mod numeric;
 pub mod operating;
 pub mod quantile;

@@ -38,6 +38,9 @@ pub const MAX_WHOLE_BYTES: usize = 4 << 20;
 /// Most body bytes that are read of an error response, and after an end mark.
 pub const MAX_REST_BYTES: u64 = 1 << 20;
 
+/// Most events and comments of one attempt.
+pub const MAX_ITEMS: u64 = 1 << 20;
+
 /// What a transport tells an exchange.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -178,7 +181,7 @@ enum Over {
     Framing,
     /// A time limit passed.
     TimedOut(Limit),
-    /// A size limit passed.
+    /// A limit of size or count passed.
     TooMuch,
     /// Our side called it off.
     Cancelled,
@@ -207,7 +210,7 @@ pub struct Exchange {
 impl Exchange {
     /// Starts watching; offset zero is the moment the attempt starts.
     pub fn new(asked: Asked, timeouts: Timeouts) -> Self {
-        let reading = Reading::new(asked.protocol.reader(), &asked.model);
+        let reading = Reading::new(asked.protocol.reader(), &asked.model, &asked.expect.detect);
         Self {
             asked,
             timeouts,
@@ -430,15 +433,16 @@ impl Exchange {
         self.connection.http_version = Some(head.version.to_owned());
         let kept = Kept::new(head);
         self.reading.heard.answer.refused = !kept.is_2xx();
-        let coded = kept.coded;
+        let fault = kept.fault;
         self.head = Some(kept);
-        if coded {
-            self.framing(FramingFault::UnaskedCoding);
+        if let Some(fault) = fault {
+            self.framing(fault);
         }
     }
 
     fn body(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
+        // Without a head there is no saying what the bytes are; no transport reports them so.
+        if bytes.is_empty() || self.head.is_none() {
             return;
         }
         self.timeline.first_chunk.get_or_insert(self.now);
@@ -454,12 +458,16 @@ impl Exchange {
         }
         let heard = &self.reading.heard;
         let taken = heard.counts.body_bytes;
-        if heard.answer.moments.end_mark.is_none() {
+        let items = heard.counts.events + heard.counts.comments;
+        if heard.answer.moments.end_mark.is_none() || heard.reader.goes_on_after_end() {
             self.end_mark_bytes = taken;
         }
         if refused && taken > MAX_REST_BYTES || taken - self.end_mark_bytes > MAX_REST_BYTES {
             self.end(Over::Ended);
-        } else if taken > MAX_BODY_BYTES || (!self.asked.stream && taken > MAX_WHOLE_BYTES as u64) {
+        } else if taken > MAX_BODY_BYTES
+            || items > MAX_ITEMS
+            || (!self.asked.stream && taken > MAX_WHOLE_BYTES as u64)
+        {
             self.end(Over::TooMuch);
         }
     }

@@ -3,8 +3,11 @@
 //! Looks at [`crate::evidence`] only, never at raw bytes; results are applied in planned order.
 //! Anything that reports, traces or exits renders what is decided here and decides nothing itself.
 
+mod bursts;
 pub mod judge;
 mod rule;
+mod seals;
+mod streamed;
 pub mod summary;
 mod track;
 
@@ -17,6 +20,7 @@ use crate::observation::named;
 use crate::plan::{Judging, OnInconclusive};
 use crate::spec::objective::{Objective, Severity};
 pub use judge::Judge;
+pub use streamed::judge_file;
 pub use summary::{Overall, Summary, overall};
 
 named! {
@@ -90,8 +94,42 @@ pub struct Verdict {
     pub further_clean: Option<u64>,
     /// Sample indices of the failures, first 16.
     pub failing: Vec<u64>,
+    /// Normal stops and their seals, where `usable` goes by an allowance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seals: Option<Seals>,
+    /// Failures that came together in time, where that is no accident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bursty: Option<Bursts>,
     /// Further words on the reason.
     pub note: Option<String>,
+}
+
+/// Normal stops, and those among them that lack the seal that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seals {
+    /// Answers that claim to have come to their normal end.
+    pub stops: u64,
+    /// Those without the seal.
+    pub unsealed: u64,
+    /// Share that is allowed, in parts per million.
+    pub allowance_ppm: u32,
+    /// Shown to be more than that, which violates the objective.
+    pub violated: bool,
+}
+
+/// Failures that crowd in time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// Failures in the bucket that holds the least likely number of them.
+    pub crowd: u64,
+    /// Failures in all.
+    pub failures: u64,
+    /// Length of a bucket in seconds.
+    pub bucket_s: f64,
+    /// Buckets with samples.
+    pub buckets: u64,
+    /// Variance of the share over that of as many independent samples.
+    pub design_effect: f64,
 }
 
 /// What a verdict does to its test.

@@ -144,7 +144,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Outside crate → the only modules that may name it.
 const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["probe", "telemetry"]),
-    ("serde_yaml", &["spec"]),
+    ("serde_yaml", &["sim", "spec"]),
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
     ("clap", &["cli", "main"]),

@@ -6,6 +6,8 @@
 
 #[path = "cli/collector.rs"]
 mod collector;
+#[path = "cli/continuing.rs"]
+mod continuing;
 #[path = "cli/compare.rs"]
 mod compare;
 #[path = "cli/documents.rs"]
@@ -14,6 +16,8 @@ mod documents;
 mod ends;
 #[path = "cli/exits.rs"]
 mod exits;
+#[path = "cli/honesty.rs"]
+mod honesty;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

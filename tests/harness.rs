@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         ),
         ("a_folder_without_specs_is_no_pass", no_specs),
         ("a_profile_is_laid_over_the_specs_that_have_it", profile),
+        ("a_run_that_is_over_can_go_on", continuing),
         ("the_key_is_nowhere", canary),
     ];
     let trials = tests
@@ -254,6 +255,12 @@ fn filters() {
         .run(&["--skip", "ttft", "two/"])
         .exits(0)
         .says("1 passed");
+    let other = Package::with(&[("s.yaml", TWO_RELAYS)]);
+    other.run(&["three/"]).exits(0).says("4 filtered out");
+    assert!(
+        !other.root.path().join("runs").exists(),
+        "a filter that leaves no test leaves no folder"
+    );
 }
 
 fn json() {
@@ -451,6 +458,29 @@ fn profile() {
         .exits(101)
         .says("unknown profile `slow`")
         .says("the specs have quick");
+}
+
+fn continuing() {
+    beside_a_relay(quick(), |relay| {
+        let package = Package::with(&[("s.yaml", &at(relay.base_url()))]);
+        let run = |name: &str, value: &str| {
+            let mut command = package.command(&[]);
+            command.env("RELAY_KEY", CANARY).env(name, value);
+            Seen::of(command.output().unwrap())
+        };
+        run("RELAYPROOF_RUN_ID", "r").exits(0).says("3 passed");
+        let sent = relay.requests();
+        // What is decided stays so; the run is named by its name or its folder.
+        run("RELAYPROOF_CONTINUE", "r").exits(0).says("3 passed");
+        run("RELAYPROOF_CONTINUE", "runs/r")
+            .exits(0)
+            .says("3 passed");
+        assert_eq!(relay.requests(), sent);
+        run("RELAYPROOF_CONTINUE", "q")
+            .exits(101)
+            .says("there is no run");
+        assert_one_set(relay, &package);
+    });
 }
 
 /// A relay that gives the key back wherever it can.

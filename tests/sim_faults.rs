@@ -62,10 +62,20 @@ const HONEST: Row = Row {
     timed_out: None,
 };
 
+/// Protocols that the embedded relay speaks.
+const SPOKEN: &[Protocol] = &[
+    Protocol::OpenaiChat,
+    Protocol::AnthropicMessages,
+    Protocol::Gemini,
+];
+
 const KINDS: [TransportKind; 2] = [TransportKind::Raw, TransportKind::Reqwest];
 
 /// The row of the table: the same for both clients. A fault without one does not compile.
-fn expected(fault: &Fault) -> Row {
+///
+/// Rows are the same in every protocol unless they say otherwise: a fault is what was done to the
+/// stream, and the classes mean the same whatever the wire text.
+fn expected(protocol: Protocol, fault: &Fault) -> Row {
     let cut = Row {
         class: Some(Class::TruncatedNoTerminator),
         ending: Ending::Truncated,
@@ -155,19 +165,25 @@ fn expected(fault: &Fault) -> Row {
             Party::RelayMiddleware,
         ),
         Fault::DropSeal => completed(Class::MaskedTruncation, Phase::End, Party::RelayMiddleware),
-        Fault::FakeDone { .. } => {
-            completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
-        }
+        Fault::FakeDone { .. } => match protocol {
+            Protocol::OpenaiChat | Protocol::OpenaiResponses | Protocol::AnthropicMessages => {
+                completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
+            }
+            // No mark but the finish reason: what is left is an early end.
+            Protocol::Gemini => Row {
+                party: Party::RelayMiddleware,
+                ..cut
+            },
+        },
     }
 }
 
-/// Classes that may stand behind the leading one.
-fn also(fault: &Fault) -> &'static [Class] {
-    if *fault == Fault::ErrorAsContent {
+/// Classes that stand behind the leading one, in order.
+fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
+    match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
-        &[Class::MaskedTruncation]
-    } else {
-        &[]
+        (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
+        _ => &[],
     }
 }
 
@@ -192,6 +208,14 @@ fn tried() -> Vec<Fault> {
         .collect()
 }
 
+/// Every fault in every protocol that is spoken.
+fn every() -> impl Iterator<Item = (Protocol, Fault)> {
+    let faults = tried();
+    SPOKEN
+        .iter()
+        .flat_map(move |protocol| faults.clone().into_iter().map(|fault| (*protocol, fault)))
+}
+
 /// Too short an answer for anyone to call it one burst, however late a busy machine reads it.
 const TOKENS: u32 = 12;
 
@@ -210,8 +234,21 @@ fn settings(faults: Vec<Planned>, tls: bool) -> Settings {
     }
 }
 
+/// Where `protocol` is asked: each official SDK has the version in its base URL or in its paths.
+fn address(relay: &Relay, protocol: Protocol, model: &str) -> Url {
+    let base = if protocol.has_version_in_base() {
+        relay.base_url()
+    } else {
+        relay.origin()
+    };
+    let (path, query) = protocol.target(model, true);
+    let mut url = Url::parse(&format!("{base}{path}")).unwrap();
+    url.set_query(query);
+    url
+}
+
 /// One attempt at `relay`, which the prompt asks for a seal.
-async fn ask(relay: &Relay, kind: TransportKind) -> Observation {
+async fn ask(relay: &Relay, protocol: Protocol, kind: TransportKind) -> Observation {
     let seal = "END-0123abcd";
     let prompt = Prompt {
         model: "test-model".to_owned(),
@@ -223,12 +260,14 @@ async fn ask(relay: &Relay, kind: TransportKind) -> Observation {
         stream: true,
         usage: true,
     };
-    let body = Bytes::from(Protocol::OpenaiChat.body(&prompt));
+    let max_tokens = protocol.budget(&prompt.params);
+    let body = Bytes::from(protocol.body(&prompt));
+    let url = address(relay, protocol, &prompt.model);
     let asked = Asked {
-        protocol: Protocol::OpenaiChat,
+        protocol,
         stream: true,
         model: prompt.model,
-        max_tokens: None,
+        max_tokens,
         usage: true,
         seal: Some(seal.to_owned()),
         request_bytes: body.len() as u64,
@@ -250,7 +289,7 @@ async fn ask(relay: &Relay, kind: TransportKind) -> Observation {
             .collect(),
     };
     let request = Request {
-        url: Url::parse(&format!("{}/chat/completions", relay.base_url())).unwrap(),
+        url,
         headers: HeaderMap::from_iter([(
             http::header::CONTENT_TYPE,
             "application/json".parse().unwrap(),
@@ -270,7 +309,7 @@ async fn ask(relay: &Relay, kind: TransportKind) -> Observation {
 async fn compare(tls: bool) {
     install_crypto();
     let mut asked = Vec::new();
-    for fault in tried() {
+    for (protocol, fault) in every() {
         for kind in KINDS {
             let fault = fault.clone();
             asked.push(tokio::spawn(async move {
@@ -279,21 +318,21 @@ async fn compare(tls: bool) {
                     share_ppm: 1_000_000,
                 };
                 let relay = Relay::start(settings(vec![always], tls)).await.unwrap();
-                let seen = ask(&relay, kind).await;
+                let seen = ask(&relay, protocol, kind).await;
                 assert_eq!(relay.requests(), 1);
-                (fault, kind, seen)
+                (protocol, fault, kind, seen)
             }));
         }
     }
     let mut wrong = Vec::new();
     for one in asked {
-        let (fault, kind, seen) = one.await.unwrap();
-        let (row, expected) = (Row::of(&seen), expected(&fault));
+        let (protocol, fault, kind, seen) = one.await.unwrap();
+        let (row, expected) = (Row::of(&seen), expected(protocol, &fault));
         let found: Vec<Class> = seen.findings.iter().map(|found| found.class).collect();
-        let foreseen = [expected.class.as_slice(), also(&fault)].concat();
+        let foreseen = [expected.class.as_slice(), also(protocol, &fault)].concat();
         if row != expected || found != foreseen {
             wrong.push(format!(
-                "{} through {kind:?}\n  is  {row:?}\n  not {expected:?}\n  {:?}",
+                "{} in {protocol} through {kind:?}\n  is  {row:?}\n  not {expected:?}\n  {:?}",
                 fault.name(),
                 seen.findings
             ));
@@ -316,9 +355,12 @@ async fn tls_changes_nothing_about_what_is_seen() {
 async fn an_honest_answer_is_ok_through_both_clients() {
     install_crypto();
     let relay = Relay::start(settings(Vec::new(), false)).await.unwrap();
-    for kind in KINDS {
-        let seen = ask(&relay, kind).await;
-        assert_eq!(Row::of(&seen), HONEST, "{kind:?}: {:?}", seen.findings);
-        assert_eq!(seen.sealed, Some(true));
+    for protocol in SPOKEN {
+        for kind in KINDS {
+            let seen = ask(&relay, *protocol, kind).await;
+            let findings = &seen.findings;
+            assert_eq!(Row::of(&seen), HONEST, "{protocol} {kind:?}: {findings:?}");
+            assert_eq!(seen.sealed, Some(true));
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Parser;
 use proptest::prelude::*;
 use relayproof::plan::{self, ConnectionMode, Endpoint, KeySource, Plan, Retry, Slot};
 use relayproof::spec::objective::Objective;
@@ -308,6 +309,68 @@ fn a_single_look_has_its_own_least_number_of_samples() {
     };
     assert!(mistakes_of(&wilson(380)).contains("needs 381 samples"));
     spec_of(&wilson(381));
+    let exact = |n: u64, more: &str| {
+        ten_lines_and(&format!(
+            "judge: {{ method: exact{more} }}\nsampling: {{ max_samples: {n} }}\n"
+        ))
+    };
+    assert!(mistakes_of(&exact(298, "")).contains("needs 299 samples"));
+    spec_of(&exact(299, ""));
+    let said = mistakes_of(&exact(40, ""));
+    assert!(said.contains("raise `max_samples` to 59"), "{said}");
+    assert!(
+        said.contains("40 clean samples prove at most 92.7%"),
+        "{said}"
+    );
+    spec_of(&exact(40, ", mode: guard"));
+    let sure = exact(458, ", confidence: 99%");
+    assert!(mistakes_of(&sure).contains("needs 459 samples"));
+}
+
+#[test]
+fn the_allowance_for_seals_is_two_percent_unless_a_workload_says_otherwise() {
+    let with = |message: &str, allowance: &str| {
+        ten_lines_and(&format!(
+            "workloads:\n  - {{ name: w, messages: [{{ role: user, content: \"{message}\" }}]{allowance} }}\n"
+        ))
+    };
+    let of = |text: &str| spec_of(text).cells[0].seal_allowance_ppm();
+    assert_eq!(
+        of(&ten_lines_and("")),
+        Some(20_000),
+        "the built-in prompt has one"
+    );
+    assert_eq!(of(&with("end with {{seal}}", "")), Some(20_000));
+    assert_eq!(of(&with("no end", "")), None);
+    let zero = with("end with {{seal}}", ", expect: { seal_allowance: 0% }");
+    assert_eq!(of(&zero), Some(0));
+    assert_ne!(
+        spec_of(&zero).digest,
+        spec_of(&with("end with {{seal}}", "")).digest
+    );
+    let idle = mistakes_of(&with("no end", ", expect: { seal_allowance: 1% }"));
+    assert!(idle.contains("asks for a seal"), "{idle}");
+    let much = mistakes_of(&with("{{seal}}", ", expect: { seal_allowance: 51% }"));
+    assert!(much.contains("50% at most"), "{much}");
+}
+
+#[test]
+fn a_design_without_failures_plans_the_fewest_samples_that_can_pass() {
+    let zero =
+        |more: &str| ten_lines_and(&format!("judge: {{ design_ratio: zero_failure }}\n{more}"));
+    let plan = spec_of(&zero(""));
+    assert_eq!(plan.sampling.max_samples, 299);
+    assert!(plan.judge.design_ratio.is_infinite());
+    let short = mistakes_of(&zero("sampling: { max_samples: 298 }\n"));
+    assert!(short.contains("raise `max_samples` to 299"), "{short}");
+    let usual = spec_of(&ten_lines_and("sampling: { max_samples: 1000 }\n"));
+    let same = spec_of(&zero("sampling: { max_samples: 1000 }\n"));
+    assert_ne!(usual.digest, same.digest);
+    let typo = mistakes_of(&ten_lines_and("judge: { design_ratio: no_failure }\n"));
+    assert!(
+        typo.contains("a number from 2 to 20, or `zero_failure`"),
+        "{typo}"
+    );
 }
 
 #[test]
@@ -584,11 +647,19 @@ fn every_whole_spec_in_the_documentation_is_right() {
     }
 }
 
+/// The arguments of `relayproof plan`, read as the command reads them.
+#[derive(clap::Parser)]
+struct PlanCommand {
+    #[command(flatten)]
+    args: relayproof::cli::plan::Args,
+}
+
 #[test]
 fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
     let mut out = Vec::new();
     let file = folder("tests/data/specs/good/ten-lines.yaml");
-    let exit = relayproof::cli::plan::plan(&file, None, &mut out).unwrap();
+    let args = PlanCommand::parse_from([Path::new("plan"), &file]).args;
+    let exit = relayproof::cli::plan::plan(&args, &mut out).unwrap();
     assert_eq!(exit, relayproof::cli::Exit::Pass);
     let text = String::from_utf8(out).unwrap();
     for line in text.lines().skip(1) {
@@ -597,6 +668,8 @@ fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
     for part in [
         "373",
         "1,175 calls",
+        "99.798%",
+        "together",
         "2.54-8.68%",
         "alpha/gpt-4o-mini/default",
         "ALPHA_KEY",

@@ -309,6 +309,9 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         sampling: plan.sampling.clone(),
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
+        seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives: cell.objectives.clone(),
         price: cell.price,
     }

@@ -1,34 +1,59 @@
 //! `relayproof plan FILE`: what a run would send and what it could show, before anything is sent.
 
+mod document;
+
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::{Exit, check, colour, complain};
+use crate::cli::{Exit, Format, check, colour, complain, results, run};
 use crate::plan::budget::{self, Outlook};
+use crate::plan::prospects::{Prospects, Scenario};
 use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
 use crate::spec::objective::{Objective, Severity};
 
 /// First starts that are shown.
 const STARTS: usize = 6;
 
+/// Arguments of `plan`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Spec file
+    file: PathBuf,
+    /// Overlay of the spec
+    #[arg(long, env = "RELAYPROOF_PROFILE")]
+    profile: Option<String>,
+    /// Also say what a relay that is good in this share of its calls has to expect, like 99.5%; as
+    /// often as wanted
+    #[arg(long, value_name = "PERCENTAGE", value_parser = crate::spec::share)]
+    assume: Vec<f64>,
+    /// Output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
 /// Prints the plan of a spec; its mistakes are no plan and go to stderr.
 ///
 /// # Errors
 ///
 /// When the results cannot be written.
-pub fn plan(file: &Path, profile: Option<&str>, out: &mut dyn Write) -> io::Result<Exit> {
-    let text = match check::text(file) {
+pub fn plan(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    let text = match check::text(&args.file) {
         Ok(text) => text,
         Err(mistake) => {
             complain(&mistake);
             return Ok(Exit::Usage);
         }
     };
-    let plan = check::parse(file, &text).and_then(|spec| plan::resolve(&spec, profile));
+    let profile = run::named(args.profile.as_deref());
+    let plan = check::parse(&args.file, &text).and_then(|spec| plan::resolve(&spec, profile));
     match plan {
         Ok(plan) => {
-            print(&plan, profile, out)?;
+            let prospects = Prospects::of(&plan, &args.assume);
+            match args.format {
+                Format::Text => print(&plan, &prospects, profile, out)?,
+                Format::Json => results::json(&document::of(&plan, &prospects, profile), out)?,
+            }
             Ok(Exit::Pass)
         }
         Err(errors) => {
@@ -38,7 +63,12 @@ pub fn plan(file: &Path, profile: Option<&str>, out: &mut dyn Write) -> io::Resu
     }
 }
 
-fn print(plan: &Plan, profile: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+fn print(
+    plan: &Plan,
+    prospects: &Prospects,
+    profile: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let with = profile.map_or_else(String::new, |name| format!(", profile {name}"));
     writeln!(out, "{}  ({}{with})", plan.name, plan.source)?;
     writeln!(
@@ -50,18 +80,26 @@ fn print(plan: &Plan, profile: Option<&str>, out: &mut dyn Write) -> io::Result<
     writeln!(out)?;
     sampling(plan, out)?;
     if let Some(first) = plan.cells.first() {
-        objectives(plan, &first.objectives, out)?;
+        objectives(plan, &first.objectives, &prospects.outlooks, out)?;
+        for scenario in &prospects.scenarios {
+            expected(&first.objectives, scenario, out)?;
+        }
+        writeln!(
+            out,
+            "\ntogether: at least this often, however the objectives depend on each other,\n\
+             and at least as many samples as the one that takes longest"
+        )?;
     }
     writeln!(out, "\ncells")?;
     for cell in &plan.cells {
         print_cell(plan, cell, out)?;
     }
-    totals(plan, out)
+    totals(plan, prospects, out)
 }
 
 fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let drawn = &plan.sampling;
-    let calls = drawn.max_samples + u64::from(drawn.warmup);
+    let calls = most_calls(plan);
     let last = plan
         .cells
         .first()
@@ -81,6 +119,7 @@ fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let rule = match judge.method {
         Method::Sequential => "sequential: stops as soon as everything is decided",
         Method::Wilson => "wilson: one look when all samples are in",
+        Method::Exact => "exact: one look when all samples are in",
     };
     writeln!(out, "judged {rule}")?;
     if judge.mode == Mode::Guard {
@@ -98,21 +137,26 @@ fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn objectives(plan: &Plan, objectives: &[Objective], out: &mut dyn Write) -> io::Result<()> {
+/// Width of the column of objectives.
+fn width(objectives: &[Objective]) -> usize {
+    let longest = objectives.iter().map(|it| it.text.chars().count()).max();
+    longest.unwrap_or(0).clamp(9, 28)
+}
+
+fn objectives(
+    plan: &Plan,
+    objectives: &[Objective],
+    outlooks: &[Option<Outlook>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let most = plan.sampling.max_samples;
-    let width = objectives
-        .iter()
-        .map(|it| it.text.chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(9, 34);
+    let width = width(objectives);
     writeln!(
         out,
-        "{:width$}  {:>7}  {:>8}  {:>16}",
+        "{:width$}  {:>7}  {:>8}  {:>12}",
         "objective", "clean n", "failures", "undecidable"
     )?;
-    for objective in objectives {
-        let outlook = Outlook::of(objective, &plan.judge);
+    for (objective, outlook) in objectives.iter().zip(outlooks) {
         let clean = outlook
             .as_ref()
             .map_or_else(|| "-".to_owned(), |it| it.clean_samples().to_string());
@@ -133,7 +177,7 @@ fn objectives(plan: &Plan, objectives: &[Objective], out: &mut dyn Write) -> io:
         };
         writeln!(
             out,
-            "{:width$}  {clean:>7}  {tolerated:>8}  {grey:>16}{note}",
+            "{:width$}  {clean:>7}  {tolerated:>8}  {grey:>12}{note}",
             objective.text
         )?;
     }
@@ -142,6 +186,66 @@ fn objectives(plan: &Plan, objectives: &[Objective], out: &mut dyn Write) -> io:
         "clean n: fewest samples that pass; failures: most that still pass at {most};\n\
          undecidable: true failure rates that no number of samples decides"
     )
+}
+
+/// What a relay of stated quality has to expect.
+fn expected(objectives: &[Objective], scenario: &Scenario, out: &mut dyn Write) -> io::Result<()> {
+    let width = width(objectives);
+    let title = match scenario.assumed {
+        None => "a relay at a fifth of the allowed failure odds".to_owned(),
+        Some(share) => format!("a relay that is good in {} of its calls", exactly(share)),
+    };
+    writeln!(out, "\n{title}")?;
+    writeln!(
+        out,
+        "  {:width$}  {:>8}  {:>7}  {:>8}  {:>7}",
+        "objective", "good in", "passes", "violated", "samples"
+    )?;
+    for (objective, forecast) in objectives.iter().zip(&scenario.forecasts) {
+        let text = &objective.text;
+        match forecast {
+            Some(forecast) => writeln!(
+                out,
+                "  {text:width$}  {:>8}  {:>7}  {:>8}  {:>7.0}",
+                exactly(forecast.share),
+                chance(forecast.pass),
+                chance(forecast.violated),
+                forecast.samples,
+            )?,
+            None => writeln!(out, "  {text:width$}  {0:>8}  {0:>7}  {0:>8}  {0:>7}", "-")?,
+        }
+    }
+    if let Some(together) = scenario.together
+        && objectives.len() > 1
+    {
+        writeln!(
+            out,
+            "  {:width$}  {:>8}  {:>7}  {:>8}  {:>7.0}",
+            "together",
+            "",
+            chance(together.pass),
+            "",
+            together.samples,
+        )?;
+    }
+    Ok(())
+}
+
+/// A probability in percent; one that is not certain does not read as if it were.
+fn chance(probability: f64) -> String {
+    if probability > 0.9995 && probability < 1.0 - 1e-9 {
+        ">99.9%".to_owned()
+    } else if probability < 0.0005 && probability > 1e-9 {
+        "<0.1%".to_owned()
+    } else {
+        format!("{:.1}%", probability * 100.0)
+    }
+}
+
+/// A share in percent, with at most three digits after the point.
+fn exactly(share: f64) -> String {
+    let text = format!("{:.3}", share * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
@@ -172,8 +276,8 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "    starts {} …", starts.join(" "))
 }
 
-fn totals(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
-    let calls = plan.sampling.max_samples + u64::from(plan.sampling.warmup);
+fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result<()> {
+    let calls = most_calls(plan);
     let requests = calls.saturating_mul(plan.cells.len() as u64);
     let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
         sum.saturating_add(budget::tokens_of(cell, &plan.sampling))
@@ -187,7 +291,57 @@ fn totals(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         "\nin all: at most {} calls and {} tokens ({limit})",
         grouped(requests),
         grouped(tokens)
-    )
+    )?;
+    cost(plan, calls, out)?;
+    let Some(expected) = prospects.expected_calls(plan) else {
+        return Ok(());
+    };
+    let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
+        sum.saturating_add(prospects.expected_tokens(plan, cell).unwrap_or(0))
+    });
+    writeln!(
+        out,
+        "of relays at a fifth of the allowed failure odds, expected:\n\
+         {} calls, up to {} tokens",
+        grouped(expected.saturating_mul(plan.cells.len() as u64)),
+        grouped(tokens)
+    )?;
+    cost(plan, expected, out)
+}
+
+/// Most calls to a cell.
+fn most_calls(plan: &Plan) -> u64 {
+    plan.sampling.max_samples + u64::from(plan.sampling.warmup)
+}
+
+/// What so many calls to each cell cost at most, as far as the spec has prices.
+fn cost(plan: &Plan, calls: u64, out: &mut dyn Write) -> io::Result<()> {
+    let paid = |it: &&Cell| matches!(it.relay.endpoint, Endpoint::Url(_));
+    let costs: Vec<Option<f64>> = plan
+        .cells
+        .iter()
+        .filter(paid)
+        .map(|cell| budget::cost_of(cell, calls))
+        .collect();
+    let known: f64 = costs.iter().flatten().sum();
+    match costs.iter().filter(|it| it.is_none()).count() {
+        unknown if unknown == costs.len() => Ok(()),
+        0 => writeln!(out, "cost: up to {} USD", money(known)),
+        unknown => writeln!(
+            out,
+            "cost: up to {} USD, without {unknown} cells whose price is unknown",
+            money(known)
+        ),
+    }
+}
+
+/// An amount with two digits that say something.
+fn money(amount: f64) -> String {
+    if amount >= 1.0 {
+        format!("{amount:.2}")
+    } else {
+        format!("{amount:.4}")
+    }
 }
 
 /// Starts per second in the unit that reads best.
@@ -234,6 +388,14 @@ mod tests {
 
     #[test]
     fn counts_and_rates_read_well() {
+        assert_eq!(chance(1.0), "100.0%");
+        assert_eq!(chance(0.99996), ">99.9%");
+        assert_eq!(chance(0.00004), "<0.1%");
+        assert_eq!(chance(0.0), "0.0%");
+        assert_eq!(chance(0.9398), "94.0%");
+        assert_eq!(exactly(0.99798), "99.798%");
+        assert_eq!(exactly(0.995), "99.5%");
+        assert_eq!(exactly(1.0), "100%");
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");

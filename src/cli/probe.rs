@@ -19,7 +19,7 @@ use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::attribution::blame;
 use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
-use crate::observation::{Ending, Limit};
+use crate::observation::{Ending, Limit, Loss};
 use crate::plan::{
     Cell, ConnectionMode, Endpoint as Place, HttpVersion, KeySource, Proxy, Relay, Retry, Slot,
     TransportKind, Workload,
@@ -217,7 +217,11 @@ fn call(args: &Args, ready: Ready, out: &mut dyn Write) -> io::Result<Exit> {
         return Ok(Exit::NotMeasured);
     };
     if seen.ending == Ending::Cancelled {
-        complain("interrupted");
+        complain(if seen.lost == Some(Loss::Local) {
+            "error: this machine has no file, port, memory or network left for the call"
+        } else {
+            "interrupted"
+        });
         return Ok(Exit::NotMeasured);
     }
     let blame = blame(seen);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::judge::{self, Judged, Unmeasured};
 use super::{Exit, Format, colour, complain, progress, with_causes};
-use crate::run::{CellError, CellOutcome, Planned, fresh_run_id};
+use crate::run::{CellError, CellOutcome, Continuation, Planned, fresh_run_id};
 use crate::session::Session;
 
 /// How long telemetry may take at the end.
@@ -29,21 +29,49 @@ pub(super) struct Args {
     /// Name of the run; a name that is there already goes on with its open cells
     #[arg(long, env = "RELAYPROOF_RUN_ID")]
     run_id: Option<String>,
+    /// Go on with a run that is over, given by its folder or its name: its counts add up, decided
+    /// objectives stay decided, and `sampling.max_samples` may have grown
+    #[arg(long = "continue", value_name = "RUN", env = "RELAYPROOF_CONTINUE")]
+    continued: Option<String>,
     /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
-    let plans = match load(&args.files, named(args.profile.as_deref())) {
+    let mut plans = match load(&args.files, named(args.profile.as_deref())) {
         Ok(plans) => plans,
         Err(mistakes) => {
             complain(mistakes.trim_end());
             return Ok(Exit::Usage);
         }
     };
-    let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
-    sample(&plans, &args.dir, &run_id, args.format, out)
+    if let (Some(_), Some(_)) = (
+        named(args.continued.as_deref()),
+        named(args.run_id.as_deref()),
+    ) {
+        complain(
+            "error: a run that goes on keeps its name: ask for `--continue` or for `--run-id`",
+        );
+        return Ok(Exit::Usage);
+    }
+    let Some(run) = named(args.continued.as_deref()) else {
+        let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
+        return sample(&plans, &args.dir, &run_id, args.format, out);
+    };
+    match Continuation::prepare(&mut plans, &args.dir, run, &fresh_run_id()) {
+        Ok(continuation) => {
+            for note in &continuation.notes {
+                complain(&format!("note: {note}"));
+            }
+            let Continuation { runs, run_id, .. } = &continuation;
+            sample(&plans, runs, run_id, args.format, out)
+        }
+        Err(error) => {
+            complain(&format!("error: {}", with_causes(&error)));
+            Ok(Exit::Usage)
+        }
+    }
 }
 
 /// Samples every cell of the plans, all at once, and prints what came of it.
@@ -143,9 +171,9 @@ fn settle_all(session: &Session, plans: &[Planned]) -> Vec<Settled> {
     })
 }
 
-/// The profile that was asked for; an empty variable asks for none, as everywhere.
-pub(super) fn named(profile: Option<&str>) -> Option<&str> {
-    profile.filter(|name| !name.is_empty())
+/// The profile or run that was asked for; an empty variable asks for none, as everywhere.
+pub(super) fn named(name: Option<&str>) -> Option<&str> {
+    name.filter(|name| !name.is_empty())
 }
 
 /// Reads and resolves spec files; every mistake of every file at once.

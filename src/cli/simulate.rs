@@ -14,7 +14,7 @@ use tokio::runtime;
 use tokio::time::sleep;
 
 use super::{Exit, complain};
-use crate::sim::{Fault, Params, Planned, Relay, Served, Settings};
+use crate::sim::{Case, Fault, Params, Planned, Relay, Served, Settings};
 use crate::spec;
 
 /// Answers that may wait for the write log before the relay is held up.
@@ -44,6 +44,10 @@ pub struct Args {
     /// A fault and the share of requests that it hits, like `truncate=2%,after_tokens=5`
     #[arg(long = "fault", value_name = "NAME=SHARE[,PARAM=VALUE…]", value_parser = planned)]
     faults: Vec<Planned>,
+    /// Case files, or folders of them: each is played, byte for byte, at a base URL of its own, that
+    /// is printed as `ID URL`
+    #[arg(long = "case", value_name = "PATH", num_args = 1..)]
+    cases: Vec<PathBuf>,
     /// Decides, with the request, which one is hit
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -55,7 +59,8 @@ pub struct Args {
     time: Option<Duration>,
 }
 
-/// Serves until interrupted. The first line of `out` is the base URL.
+/// Serves until interrupted. The first line of `out` is the base URL; with TLS the second names the
+/// authority's file; each case then has a line.
 ///
 /// # Errors
 /// When `out` cannot be written; all else is told on stderr and by the exit code.
@@ -102,12 +107,16 @@ fn serve(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             (Some(copy), Some(writer))
         }
     };
+    let cases = args.cases.iter().map(|path| Case::load(path));
+    let cases = cases.collect::<Result<Vec<_>, _>>();
+    let cases = cases.map_err(|error| Failure::Usage(error.to_string()))?;
     let settings = Settings {
         first_token: args.first_token,
         token_gap: args.token_gap,
         tokens: args.tokens,
         tls: args.tls,
         faults: args.faults.clone(),
+        cases: cases.concat(),
         seed: args.seed,
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
         copy,
@@ -144,6 +153,9 @@ async fn until_stopped(
     writeln!(out, "{}", relay.base_url()).map_err(Failure::Output)?;
     if let Some(authority) = &authority {
         writeln!(out, "{}", authority.path.display()).map_err(Failure::Output)?;
+    }
+    for case in relay.cases() {
+        writeln!(out, "{} {}", case.id, case.base_url).map_err(Failure::Output)?;
     }
     out.flush().map_err(Failure::Output)?;
     let interrupted = match args.time {

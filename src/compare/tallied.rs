@@ -152,6 +152,8 @@ impl Tallied {
         match line {
             Line::Sample(sample) => self.sample(sample),
             Line::Close(close) => self.close(close),
+            // A larger budget changes no count.
+            Line::Continued(_) => {}
         }
     }
 

@@ -8,6 +8,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::pruned;
+
 /// Levels of nesting that are searched for an `error` member.
 const DEPTH: usize = 4;
 
@@ -71,12 +73,8 @@ impl<'de> Visitor<'de> for SaidVisitor {
         Ok(first.unwrap_or_default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = serde_json::Map::new();
-        while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            members.insert(name, value);
-        }
-        Ok(object(&members).unwrap_or_default())
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Ok(object(&pruned::members(map)?).unwrap_or_default())
     }
 }
 
@@ -133,10 +131,10 @@ fn is_number(text: &str) -> bool {
 /// An `error` member counts at any depth (up to four levels); the looser shapes (`success: false`,
 /// a code with a message, a lone `detail`) count at the top only.
 pub(super) fn said_in(value: &Value) -> Option<Said<'static>> {
-    let members = value.as_object()?;
     if let Some(said) = nested(value, DEPTH) {
         return Some(said);
     }
+    let members = value.as_object()?;
     let has = |name: &str| {
         members
             .get(name)
@@ -205,6 +203,7 @@ mod tests {
             json!({"choices": [{"index": 0, "error": {"code": 504}}]}),
             json!({"response": {"error": {"code": "x"}}}),
             json!({"errors": [{"message": "no"}]}),
+            json!([{"error": {"code": 503, "status": "UNAVAILABLE"}}]),
             json!({"success": false}),
             json!({"type": "error", "code": "x", "message": "no"}),
             json!({"object": "error", "message": "no", "code": 400}),

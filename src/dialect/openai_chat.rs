@@ -8,8 +8,8 @@ mod wire;
 use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
-use super::member::{Loose, Text};
-use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
+use super::member::{Few, Loose, Text};
+use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
 pub(super) use twin::Twin;
@@ -17,7 +17,7 @@ use twin::Watch;
 use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
-pub(super) fn path(_model: &str) -> String {
+pub(super) fn path() -> String {
     "/chat/completions".to_owned()
 }
 
@@ -167,7 +167,7 @@ fn foreign(
     error: &serde_json::Error,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    let value = match serde_json::from_str::<Value>(frame.data) {
+    let value = match pruned::value(frame.data) {
         Ok(value) => value,
         Err(_) if frame.name == "error" => {
             sink(Signal::Error {
@@ -176,7 +176,7 @@ fn foreign(
             });
             return Ok(());
         }
-        Err(_) => return Err(Unreadable::NotJson),
+        Err(fault) => return Err(fault),
     };
     let said = if frame.name == "error" {
         Some(said_by(&value))
@@ -211,6 +211,8 @@ fn reason(value: &Value, error: &serde_json::Error) -> &'static str {
         "a required member is missing"
     } else if text.starts_with("duplicate field") {
         "a member comes twice"
+    } else if text.starts_with("a list of") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }
@@ -279,7 +281,7 @@ fn output(choice: u64, delta: &Delta<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
     piece(DeltaKind::Content, text(delta.content.as_ref()));
     piece(DeltaKind::Refusal, text(more.refusal.as_ref()));
     error(more.error.as_ref(), sink);
-    for call in &more.tool_calls {
+    for call in more.tool_calls.iter().flat_map(Few::iter) {
         let function = call.function.as_ref();
         sink(Signal::ToolCall {
             choice,
@@ -413,9 +415,10 @@ mod tests {
                 Signal::Finish { stop, reason, .. } => format!("{stop:?} {reason}"),
                 Signal::Usage(usage) => format!("usage {:?}", usage.output),
                 Signal::Error { code, .. } => format!("error {}", code.unwrap_or("-")),
-                Signal::Flaw(detail) => detail.to_owned(),
+                Signal::Flaw(detail) | Signal::CallFault(detail) => detail.to_owned(),
                 Signal::Odd(warning) => warning.to_string(),
                 Signal::Terminator => "end".to_owned(),
+                Signal::Restart => "again".to_owned(),
             });
         })?;
         Ok(said)

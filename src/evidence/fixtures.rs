@@ -273,6 +273,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         base_url: "http://127.0.0.1:1/v1".to_owned(),
         protocol: Protocol::OpenaiChat,
         transport: TransportKind::Reqwest,
+        stream: true,
         max_tokens: Some(128),
         prompt: Vec::new(),
         sampling: Sampling {
@@ -286,6 +287,9 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         },
         judge: judging(),
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives,
         price: None,
     }

@@ -17,6 +17,10 @@ pub(super) struct Settings {
     pub(super) runs: PathBuf,
     /// Name of this run.
     pub(super) run_id: String,
+    /// Run that is to go on, by its folder or its name.
+    pub(super) continued: Option<String>,
+    /// Name of this going-on; the processes of one run of nextest have the same.
+    pub(super) session: String,
     /// Overlay of the specs.
     pub(super) profile: Option<String>,
     /// Whether failure texts are coloured.
@@ -45,6 +49,8 @@ impl Settings {
             run_id: variable("RELAYPROOF_RUN_ID")
                 .or_else(|| variable("NEXTEST_RUN_ID"))
                 .unwrap_or_else(fresh_run_id),
+            continued: variable("RELAYPROOF_CONTINUE"),
+            session: variable("NEXTEST_RUN_ID").unwrap_or_else(fresh_run_id),
             profile: variable("RELAYPROOF_PROFILE"),
             colour: colour(arguments, &variable),
             mark_ignored: under_nextest || arguments.list || run_ignored,

@@ -1,6 +1,6 @@
 //! From plans to trials: names, ignored tests and their reasons, and what a trial says.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use libtest_mimic::{Completion, Failed, Trial};
@@ -8,7 +8,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use super::settings::Settings;
 use super::specs::{Loaded, test_name};
 use crate::report::terminal;
-use crate::run::{CellError, CellOutcome, Ignored, why_ignored};
+use crate::run::{CellOutcome, Ignored, why_ignored};
 use crate::session::{Session as RunSession, StartError};
 use crate::verdict::{Effect, Verdict, effect};
 
@@ -16,18 +16,27 @@ use crate::verdict::{Effect, Verdict, effect};
 pub(super) struct Session {
     loaded: Loaded,
     settings: Settings,
-    run: RunSession,
+    /// Begins with the first test that measures: where a filter leaves none, nothing is left behind.
+    run: OnceLock<Result<RunSession, StartError>>,
 }
 
 impl Session {
-    /// Starts the measuring runtime, the run's folder and telemetry.
-    pub(super) fn open(loaded: Loaded, settings: Settings) -> Result<Self, StartError> {
-        let run = RunSession::start(&settings.runs, &settings.run_id, None)?;
-        Ok(Self {
+    /// A session that has begun nothing yet.
+    pub(super) const fn new(loaded: Loaded, settings: Settings) -> Self {
+        Self {
             loaded,
             settings,
-            run,
-        })
+            run: OnceLock::new(),
+        }
+    }
+
+    /// The measuring runtime, the run's folder and telemetry, started by the first caller.
+    fn run(&self) -> Result<&RunSession, Failed> {
+        let Settings { runs, run_id, .. } = &self.settings;
+        self.run
+            .get_or_init(|| RunSession::start(runs, run_id, None))
+            .as_ref()
+            .map_err(|error| Failed::from(not_measured(error)))
     }
 
     /// One trial per objective and cell.
@@ -52,9 +61,9 @@ impl Session {
     fn judge(&self, spec: usize, cell: usize, objective: usize) -> Result<Completion, Failed> {
         let planned = &self.loaded.plans[spec];
         let outcome = self
-            .run
+            .run()?
             .settle(planned, cell)
-            .map_err(|error| Failed::from(not_measured(&error)))?;
+            .map_err(|error| Failed::from(not_measured(&*error)))?;
         let header = &outcome.evidence.header;
         let stated = header.objectives.get(objective);
         let (Some(stated), Some(verdict)) = (stated, outcome.verdicts.get(objective)) else {
@@ -83,19 +92,22 @@ impl Session {
     /// Ends telemetry and says what was measured.
     pub(super) fn close(&self, budget: Duration, failed: bool) -> String {
         let mut text = String::new();
-        for outcome in self.run.outcomes() {
+        let Some(Ok(run)) = self.run.get() else {
+            return text;
+        };
+        for outcome in run.outcomes() {
             text.push_str(&terminal::cell(
                 &outcome.evidence,
                 &outcome.verdicts,
                 self.settings.colour,
             ));
         }
-        let exported = self.run.close(budget, failed);
+        let exported = run.close(budget, failed);
         for warning in &exported.warnings {
             text.push_str(&format!("warning: {warning}\n"));
         }
         if !text.is_empty() {
-            let folder = self.run.folder().path().display();
+            let folder = run.folder().path().display();
             text.push_str(&format!("{exported}, in {folder}\n"));
         }
         text
@@ -131,9 +143,9 @@ fn each(loaded: &Loaded) -> impl Iterator<Item = (usize, usize, usize, String)> 
     })
 }
 
-fn not_measured(error: &CellError) -> String {
+fn not_measured(error: &dyn std::error::Error) -> String {
     let mut text = format!("ERROR  nothing was measured: {error}");
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(inner) = source {
         text.push_str(&format!(": {inner}"));
         source = inner.source();

@@ -196,6 +196,43 @@ fn a_burst_is_told_from_what_else_makes_an_answer_unusable() {
 }
 
 #[test]
+fn a_seal_that_is_missing_is_told_from_what_else_makes_an_answer_unusable() {
+    let unsealed = |more: &[Class], unmet: &[&str]| {
+        with(|seen| {
+            seen.sealed = Some(false);
+            let classes = [&[Class::MaskedTruncation], more].concat();
+            seen.findings = classes
+                .iter()
+                .map(|class| finding(*class, Phase::Stream))
+                .collect();
+            seen.unmet = unmet.iter().map(|it| (*it).to_owned()).collect();
+        })
+    };
+    let only = unsealed(&[], &[]);
+    assert_eq!(read(Metric::Usable, only.clone()), Reading::Unsealed);
+    for worse in [
+        unsealed(&[Class::ModelMismatch], &[]),
+        unsealed(&[Class::NotStreamed], &[]),
+        unsealed(&[], &["min_chars"]),
+    ] {
+        assert_eq!(read(Metric::Usable, worse.clone()), Reading::Value(0.0));
+        assert_eq!(sealed(&sample(0, worse)), Some(false));
+    }
+    // Nothing but `usable` looks at it.
+    assert_eq!(read(Metric::SuccessIn4, only.clone()), Reading::Value(1.0));
+    assert_eq!(
+        read(Metric::ParseSuccess, only.clone()),
+        Reading::Value(1.0)
+    );
+    assert_eq!(sealed(&sample(0, only)), Some(false));
+    assert_eq!(sealed(&sample(0, good())), Some(true));
+    assert_eq!(sealed(&sample(0, truncated())), None);
+    assert_eq!(sealed(&sample(0, refused(503))), None);
+    let unasked = with(|seen| seen.sealed = None);
+    assert_eq!(sealed(&sample(0, unasked)), None);
+}
+
+#[test]
 fn jitter_needs_sixteen_gaps() {
     let packets = |count| {
         read(
@@ -244,6 +281,7 @@ fn a_suspicious_answer_is_a_success_but_not_usable() {
     assert_eq!(read(Metric::ModelMatch, seen()), Reading::Value(0.0));
     let unmet = with(|seen| seen.unmet = vec!["min_chars".to_owned()]);
     assert_eq!(read(Metric::Usable, unmet), Reading::Value(0.0));
+    // A cut at the budget is no claim to have come to the end.
     let unsealed = with(|seen| seen.sealed = Some(false));
     assert_eq!(read(Metric::Usable, unsealed), Reading::Value(0.0));
     assert_eq!(read(Metric::Usable, good()), Reading::Value(1.0));

@@ -39,7 +39,7 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
     mistakes.extend(out_of_reach(settings, &sampling));
     let combinations: Vec<_> = spec.cells().collect();
     let objectives: Vec<Objective> = settings.slos.iter().map(|slo| slo.value.clone()).collect();
-    let digest = digest(spec, settings, &sampling, &combinations);
+    let (digest, core_digest) = digests(spec, settings, &sampling, &combinations);
     let cells: Vec<Cell> = combinations
         .into_iter()
         .map(|(relay, model, workload)| cell(relay, model, workload, &objectives, &digest))
@@ -53,6 +53,7 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
         source: spec.source().to_owned(),
         spec_sha256: spec.sha256().to_owned(),
         digest,
+        core_digest,
         sampling,
         judge: settings.judge.clone(),
         otel: spec.otel().clone(),
@@ -240,16 +241,17 @@ fn cell(
     cell
 }
 
-/// SHA-256 of everything that decides what is sent and how it is judged.
+/// SHA-256 of everything that decides what is sent and how it is judged, with the budget and
+/// without it.
 ///
 /// Left out on purpose: header values and proxy passwords (secrets), key commands (may hold one),
 /// where in the text things stand (comments move them), and what only concerns reports (prices too).
-fn digest(
+fn digests(
     spec: &Spec,
     settings: &Settings,
     sampling: &Sampling,
     cells: &[(&RelaySpec, &str, &Workload)],
-) -> String {
+) -> (String, String) {
     let relays: BTreeMap<&str, Value> = spec
         .relays()
         .iter()
@@ -271,7 +273,7 @@ fn digest(
             json!([it.text, it.confidence_ppm, it.severity])
         })
         .collect();
-    let facts = json!({
+    let mut facts = json!({
         "version": 1,
         "relays": relays,
         "workloads": workloads,
@@ -281,8 +283,19 @@ fn digest(
         "judge": facts(&settings.judge),
         "propagate": spec.otel().propagate,
     });
+    let whole = canonical_hash(&facts);
+    facts["sampling"] = json!({
+        "seed": sampling.seed,
+        "rate_per_s": sampling.rate_per_s,
+        "concurrency": sampling.concurrency,
+        "warmup": sampling.warmup,
+    });
+    (whole, canonical_hash(&facts))
+}
+
+fn canonical_hash(facts: &Value) -> String {
     let mut canonical = String::new();
-    write_canonical(&facts, &mut canonical);
+    write_canonical(facts, &mut canonical);
     hex(&Sha256::digest(canonical))
 }
 

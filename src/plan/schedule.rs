@@ -97,8 +97,15 @@ impl Cell {
 
     /// The text that a slot's answer has to end with; `None` where the workload asks for no seal.
     pub fn seal(&self, slot: &Slot) -> Option<String> {
-        let asked = |message: &Message| message.content.contains("{{seal}}");
-        self.workload.messages.iter().any(asked).then(|| seal(slot))
+        let asked = self.workload.messages.iter().any(Message::asks_for_seal);
+        asked.then(|| seal(slot))
+    }
+}
+
+impl Message {
+    /// Whether its text asks for a seal at the end of the answer.
+    pub fn asks_for_seal(&self) -> bool {
+        self.content.contains("{{seal}}")
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
 
 use super::Attempts;
 use super::cancel::Cancel;
@@ -15,7 +14,7 @@ use super::transport::Request;
 use super::{retry, trace};
 use crate::dialect::Prompt;
 use crate::evidence::{Attempt, Sample};
-use crate::observation::Ending;
+use crate::observation::{Ending, Loss};
 use crate::plan::{Cell, Retry, Slot};
 use crate::stream::{Asked, Exchange, Timeouts};
 
@@ -64,7 +63,7 @@ impl Call {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
                 model: prompt.model.clone(),
-                max_tokens: output_budget(&prompt.params),
+                max_tokens: cell.relay.protocol.budget(&prompt.params),
                 usage: prompt.usage,
                 seal: cell.seal(&slot),
                 request_bytes: body.len() as u64,
@@ -96,13 +95,6 @@ impl Call {
         self.asked.keep_text = true;
         self
     }
-}
-
-/// The output budget that the request names.
-fn output_budget(params: &Map<String, Value>) -> Option<u64> {
-    ["max_completion_tokens", "max_tokens"]
-        .iter()
-        .find_map(|name| params.get(*name)?.as_u64())
 }
 
 /// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].
@@ -143,7 +135,9 @@ pub(super) async fn make<T: Attempts>(
             .await;
         let mut observation = exchange.finish();
         call.scrub.clean(&mut observation);
-        let called_off = observation.ending == Ending::Cancelled;
+        // A call for which this machine had no means is on record, though it counts for nothing.
+        let called_off =
+            observation.ending == Ending::Cancelled && observation.lost != Some(Loss::Local);
         let tried = u32::try_from(sample.attempts.len() + 1).unwrap_or(u32::MAX);
         let wait = retry::next(&call.retry, tried, &observation, &sample.id);
         sample.attempts.push(Attempt {

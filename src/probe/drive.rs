@@ -191,6 +191,7 @@ impl Tally {
             Finished::Sample { sample, held } => {
                 if !sample.warmup {
                     self.starts.record(sample.lag, held);
+                    self.starts.own_failures += u64::from(sample.failed_for_our_want());
                 }
                 sink(*sample)
             }

@@ -70,12 +70,13 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let base = parse(base_url)?;
         let mut url = base.clone();
-        let path = relay.protocol.path(model);
+        let (path, query) = relay.protocol.target(model, relay.stream);
         url.set_path(&format!(
             "{}/{}",
             base.path().trim_end_matches('/'),
             path.trim_start_matches('/')
         ));
+        url.set_query(query);
         // Any header of the spec may carry a credential, as the key does.
         let extra = relay.headers.values().map(|value| value.clone().into());
         let scrub = Scrub::of(key.cloned().into_iter().chain(extra));
@@ -153,6 +154,12 @@ fn headers(
     };
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if protocol == Protocol::AnthropicMessages {
+        headers.insert(
+            HeaderName::from_static("anthropic-version"),
+            HeaderValue::from_static("2023-06-01"),
+        );
+    }
     for (name, value) in extra {
         let refused = || EndpointError::Header(name.clone());
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refused())?;
@@ -165,11 +172,20 @@ fn headers(
         headers.insert(parsed, value);
     }
     if let Some(key) = key {
-        let value = match protocol {
-            Protocol::OpenaiChat => key::bearer(key),
+        let (name, value) = match protocol {
+            Protocol::OpenaiChat | Protocol::OpenaiResponses => {
+                (AUTHORIZATION, key::header("Bearer ", key))
+            }
+            Protocol::AnthropicMessages => {
+                (HeaderName::from_static("x-api-key"), key::header("", key))
+            }
+            Protocol::Gemini => (
+                HeaderName::from_static("x-goog-api-key"),
+                key::header("", key),
+            ),
         };
-        let value = value.ok_or_else(|| EndpointError::Header(AUTHORIZATION.to_string()))?;
-        headers.insert(AUTHORIZATION, value);
+        let value = value.ok_or_else(|| EndpointError::Header(name.to_string()))?;
+        headers.insert(name, value);
     }
     Ok(headers)
 }

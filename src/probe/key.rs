@@ -193,9 +193,9 @@ fn output(
     }
 }
 
-/// The value of an `authorization` header, marked as not to be shown.
-pub(super) fn bearer(key: &SecretString) -> Option<http::HeaderValue> {
-    let text = Zeroizing::new(format!("Bearer {}", key.expose_secret()));
+/// The value of a header that carries the key, marked as not to be shown.
+pub(super) fn header(scheme: &str, key: &SecretString) -> Option<http::HeaderValue> {
+    let text = Zeroizing::new(format!("{scheme}{}", key.expose_secret()));
     let mut value = http::HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_header_does_not_show_the_key() {
-        let value = bearer(&SecretString::from(SECRET)).unwrap();
+        let value = header("Bearer ", &SecretString::from(SECRET)).unwrap();
         assert_eq!(value.as_bytes(), b"Bearer sk-canary-1234");
         assert!(!format!("{value:?}").contains(SECRET));
     }

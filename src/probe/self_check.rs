@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::clock::{Clock, WallDrift};
-use crate::evidence::{LATE, SelfCheck, too_many_late};
+use crate::evidence::{LATE, SelfCheck, own_failures, too_many_late, too_many_own};
 
 /// Time between two probes of the event loop.
 const EVERY: Duration = Duration::from_millis(20);
@@ -69,6 +69,7 @@ impl LoopProbe {
             loop_lag_max: self.lags.max,
             loop_probes: self.lags.count,
             clock_step: self.step,
+            own_failures: starts.own_failures,
             invalid: None,
         };
         check.invalid = invalid(&check, starts);
@@ -87,6 +88,8 @@ pub(super) struct Starts {
     pub(super) held: u64,
     /// Longest lag.
     pub(super) max_lag: Duration,
+    /// Calls that failed for want of something on our side.
+    pub(super) own_failures: u64,
 }
 
 impl Starts {
@@ -109,6 +112,9 @@ fn invalid(check: &SelfCheck, starts: &Starts) -> Option<String> {
             "the wall clock was set by {} ms during the run",
             check.clock_step.as_millis()
         ));
+    }
+    if too_many_own(starts.own_failures, starts.count) {
+        return Some(own_failures(starts.own_failures, starts.count));
     }
     if too_many_late(starts.late, starts.count) {
         let why = if starts.held.saturating_mul(2) > starts.late {
@@ -213,6 +219,20 @@ mod tests {
         assert_eq!(
             verdict(check, &starts(&[(94, 0), (6, 101)], true)).as_deref(),
             Some("held back by sampling.concurrency: 6 of 100 starts were more than 100 ms late")
+        );
+    }
+
+    #[test]
+    fn one_call_in_a_hundred_may_fail_for_our_own_want_and_no_more() {
+        let failed = |own_failures| Starts {
+            count: 100,
+            own_failures,
+            ..Starts::default()
+        };
+        assert_eq!(verdict(SelfCheck::default(), &failed(1)), None);
+        assert_eq!(
+            verdict(SelfCheck::default(), &failed(2)).as_deref(),
+            Some("2 of 100 calls failed for want of files, ports, memory or a network on our side")
         );
     }
 

@@ -48,6 +48,12 @@ fn cell(evidence: &Evidence, summary: &Summary) -> Value {
         "closed": summary.close.as_ref().map(|close| close.reason),
         "self_check": summary.close.as_ref().map(|close| &close.self_check),
         "torn": summary.torn,
+        "continued": summary.continued.iter().map(|it| json!({
+            "at_unix_ns": it.at_unix_ns,
+            "max_samples": it.max_samples,
+        })).collect::<Vec<_>>(),
+        "earlier_runs": summary.earlier_runs,
+        "false_pass_at_most": summary.false_pass(),
         "verdicts": verdicts,
     })
 }
@@ -78,6 +84,13 @@ fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanatio
         "further_clean": verdict.further_clean,
         "rule": verdict.rule,
         "failing": verdict.failing,
+        "bursty": verdict.bursty,
+        "seals": verdict.seals.map(|seals| json!({
+            "stops": seals.stops,
+            "unsealed": seals.unsealed,
+            "allowance": f64::from(seals.allowance_ppm) / 1e6,
+            "violated": seals.violated,
+        })),
         "look_at": explanation.map(|explanation| json!({
             "party": explanation.party,
             "phase": explanation.phase,

@@ -12,6 +12,8 @@ use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Width of the first column: `INCONCLUSIVE` and two spaces.
 const FIRST: usize = 14;
+/// Width of a line of a verdict.
+const COLUMNS: usize = 80;
 
 /// SGR codes, or nothing where colour is off.
 #[derive(Clone, Copy)]
@@ -44,6 +46,7 @@ pub fn cell(evidence: &Evidence, verdicts: &[Verdict], colour: bool) -> String {
 pub fn table(summary: &Summary, colour: bool) -> String {
     let paint = Paint(colour);
     let mut text = format!("{}  {}\n", paint.bold(&summary.cell), sampled(summary));
+    text.push_str(&earlier_runs(summary));
     let outcomes: Vec<String> = summary
         .outcomes
         .iter()
@@ -63,10 +66,29 @@ pub fn table(summary: &Summary, colour: bool) -> String {
         let _ = writeln!(
             text,
             "  {}",
-            line(summary, objective, verdict, width, paint)
+            line(summary, objective, verdict, width, 2, paint)
         );
     }
     text
+}
+
+/// What fresh starts after runs that did not pass do to the chance of a false pass.
+fn earlier_runs(summary: &Summary) -> String {
+    let count = summary.earlier_runs.len();
+    if count == 0 {
+        return String::new();
+    }
+    let runs = if count == 1 {
+        "1 run"
+    } else {
+        &format!("{count} runs")
+    };
+    format!(
+        "  a fresh start after {runs} that did not pass: up to {:.1}% chance of a false pass\n  \
+         (to go on with a run instead: --continue {})\n",
+        summary.false_pass() * 100.0,
+        summary.run_id,
+    )
 }
 
 /// How much was measured: `232 of 232 samples in 12.3 s`.
@@ -80,18 +102,27 @@ fn sampled(summary: &Summary) -> String {
     if retries > 0 {
         let _ = write!(text, ", {retries} retries");
     }
+    match summary.continued.len() {
+        0 => {}
+        1 => text.push_str(", continued"),
+        times => {
+            let _ = write!(text, ", continued {times} times");
+        }
+    }
     if summary.torn {
         text.push_str(", last line torn");
     }
     text
 }
 
-/// One verdict in one line: `PASS  ttft.p95 < 1.5s  p95 123 ms; 232 of 232 in time, …`.
+/// One verdict: `PASS  ttft.p95 < 1.5s  p95 123 ms; 232 of 232 in time, …`, folded where it is
+/// longer than a line, which begins after `indent` columns.
 fn line(
     summary: &Summary,
     objective: &Objective,
     verdict: &Verdict,
     width: usize,
+    indent: usize,
     paint: Paint,
 ) -> String {
     let (word, code) = match verdict.decision {
@@ -101,11 +132,9 @@ fn line(
     };
     // Padded before it is painted: the codes take no room on the screen.
     let word = paint.with(code, &format!("{word:<FIRST$}"));
-    let mut text = format!(
-        "{word}{:<width$}  {}",
-        objective.text,
-        found(objective, verdict)
-    );
+    let found = found(objective, verdict);
+    let joint = if found.is_empty() { "" } else { "; " };
+    let mut text = format!("{:<width$}  {found}", objective.text);
     match verdict.decision {
         Decision::Pass => {}
         Decision::Violated => {
@@ -114,7 +143,7 @@ fn line(
             }
         }
         Decision::Inconclusive(reason) => {
-            let _ = write!(text, "; {}", why(reason, verdict));
+            let _ = write!(text, "{joint}{}", why(reason, verdict));
             if let Some(more) = verdict.further_clean.filter(|&more| more > 0) {
                 let samples = if more == 1 { "sample" } else { "samples" };
                 let _ = write!(text, ", {more} more clean {samples} would settle it");
@@ -125,6 +154,15 @@ fn line(
         let _ = write!(text, "; {note}");
     } else if verdict.decision == Decision::Pass && summary.judging.mode == Mode::Guard {
         text.push_str("; shown to meet it");
+    }
+    if let Some(bursts) = &verdict.bursty {
+        let _ = write!(
+            text,
+            "; bursty: {} of {} failures within {}",
+            bursts.crowd,
+            bursts.failures,
+            words::seconds(bursts.bucket_s)
+        );
     }
     let lenient = match verdict.decision {
         Decision::Pass => false,
@@ -137,7 +175,38 @@ fn line(
     if lenient {
         text.push_str("; a warning only");
     }
-    text
+    let hanging = format!("\n{}", " ".repeat(indent + FIRST));
+    let lines = folded(&text, COLUMNS - FIRST - indent);
+    format!("{word}{}", lines.join(&hanging))
+}
+
+/// A text as lines of at most so many characters: broken behind a comma or semicolon where there is
+/// one not too early, else between words.
+fn folded(text: &str, room: usize) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        let (fits, _) = rest.split_at(end);
+        // A space right behind what fits is a place to break as well.
+        let fits = if rest[end..].starts_with(' ') {
+            &rest[..=end]
+        } else {
+            fits
+        };
+        let behind = |mark: &str| {
+            fits.rfind(mark)
+                .map(|at| at + 1)
+                .filter(|at| *at > room / 3)
+        };
+        let mark = behind("; ").max(behind(", "));
+        let Some(at) = mark.or_else(|| fits.rfind(' ').filter(|at| *at > 0)) else {
+            break;
+        };
+        lines.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    lines.push(rest);
+    lines
 }
 
 /// What was observed, and between which bounds the share of good samples lies.
@@ -267,7 +336,7 @@ pub fn failure(
     };
     let summary = Summary::with(evidence, Vec::new());
     let indent = " ".repeat(FIRST);
-    let mut text = line(&summary, objective, verdict, 0, paint);
+    let mut text = line(&summary, objective, verdict, 0, 0, paint);
     text.push('\n');
     if let Some(explanation) = explain(evidence, objective, verdict) {
         let template = trace_url.or(evidence.header.otel.trace_url.as_deref());

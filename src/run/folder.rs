@@ -83,9 +83,15 @@ pub fn fresh_run_id() -> String {
 
 /// `relay-model-workload-1a2b3c4d`: readable, and unique by the cell's id.
 fn file_stem(cell: &Cell) -> String {
+    let name = readable_stem(cell);
+    format!("{name}-{}", cell.id.get(..8).unwrap_or(&cell.id))
+}
+
+/// What the names of a cell's files begin with, whatever its plan.
+pub(super) fn readable_stem(cell: &Cell) -> String {
     let mut name = component(&cell.name());
     name.truncate(80);
-    format!("{name}-{}", cell.id.get(..8).unwrap_or(&cell.id))
+    name
 }
 
 /// Keeps what every file system takes; a name that had to be cut keeps a hash of the whole.

@@ -12,7 +12,9 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::target::{Target, TargetError};
-use super::{CellOutcome, FolderError, Planned, Progress, Runner, host_name};
+use super::{
+    CellOutcome, FolderError, Planned, Progress, Runner, continuation, history, host_name,
+};
 use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
@@ -52,7 +54,14 @@ pub(super) async fn settle(
     cell: &Cell,
     path: PathBuf,
 ) -> Result<CellOutcome, CellError> {
-    let earlier = path.exists().then(|| Writer::reopen(&path)).transpose()?;
+    let mut earlier = path.exists().then(|| Writer::reopen(&path)).transpose()?;
+    if let Some((writer, evidence)) = &mut earlier
+        && !runner.cancel.is_cancelled()
+        && let Some(continued) = continuation::of_cell(planned, evidence)
+    {
+        writer.continued(&continued)?;
+        evidence.push(Line::Continued(continued));
+    }
     if let Some((_, evidence)) = &earlier
         && let Some(close) = &evidence.close
         // What Ctrl-C has ended goes on when its run is asked for again.
@@ -78,12 +87,15 @@ pub(super) async fn settle(
             (writer, Evidence { torn, ..evidence })
         }
         None => {
-            let header = header(runner, planned, cell, &target);
+            let mut header = header(runner, planned, cell, &target);
+            header.earlier_runs = history::not_passed(runner.folder, &planned.plan, cell);
             (Writer::create(&path, &header)?, Evidence::new(header))
         }
     };
     let mut recorder = Recorder::new(runner, writer, evidence)?;
     runner.watch.begin(&recorder.evidence.header);
+    // A run that goes on keeps its name, and with it the ids and texts of its calls.
+    let run_id = recorder.evidence.header.run_id.clone();
     let driven = if recorder.judge.is_decided() {
         Driven::nothing_to_do()
     } else {
@@ -92,7 +104,7 @@ pub(super) async fn settle(
             sampling: &planned.plan.sampling,
             transport: target.transport,
             endpoint: target.endpoint,
-            run_id: runner.folder.id(),
+            run_id: &run_id,
             skip: recorder.next_index(),
             propagate: planned.plan.otel.propagate,
         };
@@ -264,6 +276,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         spec_source: plan.source.clone(),
         spec_sha256: plan.spec_sha256.clone(),
         plan_digest: plan.digest.clone(),
+        core_digest: plan.core_digest.clone(),
         cell_id: cell.id.clone(),
         cell: cell.name(),
         relay: cell.relay.name.clone(),
@@ -272,6 +285,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         base_url: target.endpoint.base().to_owned(),
         protocol: cell.relay.protocol,
         transport: cell.relay.transport,
+        stream: cell.relay.stream,
         max_tokens: cell.max_tokens(),
         prompt: cell
             .workload
@@ -291,5 +305,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         otel: plan.otel.clone(),
         objectives: cell.objectives.clone(),
         price: cell.price,
+        seal_allowance_ppm: cell.seal_allowance_ppm(),
+        earlier_runs: Vec::new(),
     }
 }

@@ -101,7 +101,10 @@ impl Target {
         };
         let base_url = match (&relay.endpoint, &embedded) {
             (Place::Url(url), _) => url.as_str(),
-            (Place::Simulate(_), Some(embedded)) => embedded.base_url(),
+            (Place::Simulate(_), Some(embedded)) if relay.protocol.has_version_in_base() => {
+                embedded.base_url()
+            }
+            (Place::Simulate(_), Some(embedded)) => embedded.origin(),
             (Place::Simulate(_), None) => "",
         };
         let addressed = |source| TargetError::Endpoint {

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use super::chat::{self, Ask, Usage, Voice};
+use super::ask::Ask;
 use super::fault::Fault;
 use super::script::{End, Framing, Script};
+use super::voice::{self, Api, ApiError, Event, Reason, Usage, Voice};
 
 /// An upstream's refusal, passed on as if the model had said it.
 const ERROR_TEXT: &str = "[upstream error] Response 429: Too Many Requests. You exceeded your \
@@ -21,6 +22,7 @@ const OTHER_MODELS: [&str; 2] = ["lite-mini", "budget-nano"];
 /// What distinguishes one answer from another.
 #[derive(Clone, Debug)]
 pub(super) struct Turn<'a> {
+    pub(super) api: &'a Api,
     pub(super) ask: &'a Ask,
     /// Chooses the words.
     pub(super) key: u64,
@@ -39,7 +41,7 @@ pub(super) struct Turn<'a> {
 struct Answer {
     model: String,
     tokens: Vec<String>,
-    reason: &'static str,
+    reason: Reason,
     first_token: Duration,
     stroke: Option<Stroke>,
 }
@@ -73,14 +75,15 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
             code,
             retry_after_s,
             ..
-        }) => return refused(*code, *retry_after_s),
+        }) => return refused(turn.api, *code, *retry_after_s),
         Some(Fault::Fake200) => {
-            let error = chat::error(
-                "the request could not be completed",
-                "api_error",
-                None,
-                None,
-            );
+            let error = turn.api.refusal(&ApiError {
+                status: 200,
+                message: "the request could not be completed",
+                kind: "api_error",
+                param: None,
+                code: None,
+            });
             return json(200, &[], &error);
         }
         Some(Fault::Fake200Html) => return page(),
@@ -92,7 +95,7 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
         Some(Fault::SlowFirstToken { delay }) => answer.first_token += *delay,
         Some(Fault::ErrorAsContent) => {
             answer.tokens = vec![ERROR_TEXT.to_owned()];
-            answer.reason = "stop";
+            answer.reason = Reason::Stop;
         }
         Some(Fault::WrongModel) => {
             let [other, another] = OTHER_MODELS;
@@ -104,8 +107,8 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
             .to_owned();
         }
         Some(Fault::DropSeal) => {
-            answer.tokens = chat::words(turn.key, (count / 2).max(1));
-            answer.reason = "stop";
+            answer.tokens = voice::words(turn.key, (count / 2).max(1));
+            answer.reason = Reason::Stop;
         }
         Some(Fault::Truncate { after_tokens }) => {
             answer.stroke = Some(Stroke::End(middle(after_tokens)));
@@ -143,7 +146,7 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
 /// The answer of a relay that hides nothing: the seal last, or a cut that says `length`.
 fn honest(turn: &Turn<'_>) -> Answer {
     let count = turn.tokens as usize;
-    let mut tokens = chat::words(turn.key, count);
+    let mut tokens = voice::words(turn.key, count);
     if let Some(seal) = &turn.ask.seal
         && let Some((last, words)) = tokens.split_last_mut()
     {
@@ -158,7 +161,7 @@ fn honest(turn: &Turn<'_>) -> Answer {
     Answer {
         model: turn.ask.model.clone(),
         tokens,
-        reason: if cut { "length" } else { "stop" },
+        reason: if cut { Reason::Length } else { Reason::Stop },
         first_token: turn.first_token,
         stroke: None,
     }
@@ -184,78 +187,57 @@ impl Answer {
     }
 }
 
-/// A server-sent event in the making.
-struct Event {
-    at: Duration,
-    data: String,
-    /// Whether a reader finds model output in it.
-    output: bool,
-}
-
-impl Event {
-    fn plain(at: Duration, data: String) -> Self {
-        Self {
-            at,
-            data,
-            output: false,
-        }
-    }
-
-    fn text(&self) -> String {
-        ["data: ", &self.data, "\n\n"].concat()
-    }
-}
-
 fn stream(turn: &Turn<'_>, answer: &Answer) -> Script {
-    let voice = Voice::new(turn.id, turn.created, &answer.model, turn.ask.include_usage);
-    let mut events = vec![Event::plain(Duration::ZERO, voice.role())];
-    for (index, token) in answer.tokens.iter().enumerate() {
+    let mut voice = voice(turn, answer);
+    let after = match answer.stroke {
+        Some(
+            Stroke::End(after)
+            | Stroke::Break(after, _)
+            | Stroke::Error(after)
+            | Stroke::Done(after),
+        ) => after,
+        None | Some(Stroke::Malform(_) | Stroke::Split(_) | Stroke::Burst) => answer.tokens.len(),
+    };
+    let mut events = voice.opening();
+    let opening = events.len();
+    for (index, token) in answer.tokens.iter().take(after).enumerate() {
         events.push(Event {
             at: answer.due(turn, index),
-            data: voice.content(token),
             output: true,
+            ..voice.token(token)
         });
     }
-    let end = answer.last_due(turn);
-    events.push(Event::plain(end, voice.finish(answer.reason)));
-    if turn.ask.include_usage {
-        events.push(Event::plain(end, voice.usage(answer.usage(turn))));
-    }
-    events.push(Event::plain(end, "[DONE]".to_owned()));
-
-    let mut broken = None;
+    let next = answer.due(turn, after).min(answer.last_due(turn));
+    let (mut rest, mut broken) = (Vec::new(), None);
     match answer.stroke {
-        None => {}
-        Some(Stroke::End(after)) => events.truncate(1 + after),
-        Some(Stroke::Break(after, how)) => {
-            events.truncate(1 + after);
-            broken = Some(how);
-        }
-        Some(Stroke::Error(after)) => {
-            let error = chat::error(
-                "the upstream server failed",
-                "server_error",
-                None,
-                Some("upstream_error"),
-            );
-            replace_rest(&mut events, after, error);
-        }
-        Some(Stroke::Done(after)) => replace_rest(&mut events, after, "[DONE]".to_owned()),
-        Some(Stroke::Malform(after)) => {
-            if let Some(event) = events.get_mut(1 + after) {
+        None | Some(Stroke::Burst) => rest = voice.closing(answer.reason, answer.usage(turn)),
+        Some(Stroke::End(_)) => {}
+        Some(Stroke::Break(_, how)) => broken = Some(how),
+        Some(Stroke::Error(_)) => rest = vec![voice.error()],
+        Some(Stroke::Done(_)) => rest = voice.mark(),
+        Some(Stroke::Malform(at)) => {
+            if let Some(event) = events.get_mut(opening + at) {
                 event.data.truncate(boundary(&event.data, 2, 3));
                 event.output = false;
             }
+            rest = voice.closing(answer.reason, answer.usage(turn));
         }
-        Some(Stroke::Split(after)) => {
-            if let Some(event) = events.get_mut(1 + after) {
+        Some(Stroke::Split(at)) => {
+            if let Some(event) = events.get_mut(opening + at) {
                 let rest = event.data.split_off(boundary(&event.data, 1, 2));
                 event.output = false;
-                let rest = Event::plain(event.at, rest);
-                events.insert(2 + after, rest);
+                let rest = Event {
+                    data: rest,
+                    ..event.clone()
+                };
+                events.insert(opening + at + 1, rest);
             }
+            rest = voice.closing(answer.reason, answer.usage(turn));
         }
-        Some(Stroke::Burst) => return burst(turn, &events, end),
+    }
+    events.extend(rest.into_iter().map(|event| Event { at: next, ..event }));
+    if matches!(answer.stroke, Some(Stroke::Burst)) {
+        return burst(turn, &events, answer.last_due(turn));
     }
 
     let mut script = open_stream(turn, Duration::ZERO);
@@ -273,11 +255,9 @@ fn stream(turn: &Turn<'_>, answer: &Answer) -> Script {
     script
 }
 
-/// Puts one last event in the place of all that would follow `after` tokens.
-fn replace_rest(events: &mut Vec<Event>, after: usize, data: String) {
-    let at = events.get(1 + after).map_or(Duration::ZERO, |next| next.at);
-    events.truncate(1 + after);
-    events.push(Event::plain(at, data));
+fn voice(turn: &Turn<'_>, answer: &Answer) -> Box<dyn Voice> {
+    turn.api
+        .voice(turn.id, turn.created, &answer.model, turn.ask)
 }
 
 fn burst(turn: &Turn<'_>, events: &[Event], at: Duration) -> Script {
@@ -291,9 +271,8 @@ fn burst(turn: &Turn<'_>, events: &[Event], at: Duration) -> Script {
 
 /// One JSON body, due when the last token would be.
 fn whole(turn: &Turn<'_>, answer: &Answer) -> Script {
-    let voice = Voice::new(turn.id, turn.created, &answer.model, false);
     let text = answer.tokens.concat();
-    let body = voice.completion(&text, answer.reason, answer.usage(turn));
+    let body = voice(turn, answer).whole(&text, answer.reason, answer.usage(turn));
     let body = body.as_bytes();
     let at = answer.last_due(turn);
     let part = |after: usize| {
@@ -362,7 +341,7 @@ fn page() -> Script {
 }
 
 /// An HTTP error with the text and names that APIs give it.
-fn refused(status: u16, retry_after_s: Option<u32>) -> Script {
+fn refused(api: &Api, status: u16, retry_after_s: Option<u32>) -> Script {
     let (message, kind, code) = match status {
         401 => (
             "incorrect API key",
@@ -393,7 +372,13 @@ fn refused(status: u16, retry_after_s: Option<u32>) -> Script {
         400..=499 => ("the request was refused", "invalid_request_error", None),
         _ => ("the server had an error", "server_error", None),
     };
-    let body = chat::error(message, kind, None, code);
+    let body = api.refusal(&ApiError {
+        status,
+        message,
+        kind,
+        param: None,
+        code,
+    });
     match retry_after_s {
         None => json(status, &[], &body),
         Some(seconds) => json(status, &[("retry-after", &seconds.to_string())], &body),
@@ -414,15 +399,20 @@ mod tests {
     use super::*;
 
     fn wire(model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
+        wire_of(&Api::Chat, model, fault, tokens)
+    }
+
+    fn wire_of(api: &Api, model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
         let ask = Ask {
             model: model.to_owned(),
             stream: true,
-            include_usage: false,
+            usage: false,
             max_tokens: None,
             seal: Some("END".to_owned()),
             prompt_tokens: 1,
         };
         let turn = Turn {
+            api,
             ask: &ask,
             key: 1,
             id: "id",
@@ -442,8 +432,10 @@ mod tests {
         for fault in Fault::ALL {
             for model in ["m", "模型", "é".repeat(37).as_str(), "lite-mini"] {
                 for tokens in [1, 2, 5] {
-                    let (_, wire) = wire(model, fault, tokens);
-                    assert!(wire.starts_with("HTTP/1.1 "), "{fault:?}");
+                    for api in [Api::Chat, Api::Messages] {
+                        let (_, wire) = wire_of(&api, model, fault, tokens);
+                        assert!(wire.starts_with("HTTP/1.1 "), "{api:?} {fault:?}");
+                    }
                 }
             }
         }

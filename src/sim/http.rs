@@ -24,6 +24,7 @@ pub(super) struct Request {
     pub(super) method: String,
     /// Path without the query.
     pub(super) path: String,
+    pub(super) query: String,
     /// Whether the client speaks HTTP/1.1, so that it understands chunks.
     pub(super) chunked: bool,
     pub(super) keep_alive: bool,
@@ -61,6 +62,14 @@ impl Inbox {
             let blank = self.bytes.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
             let blank = blank.count();
             self.bytes.drain(..blank);
+            if self
+                .bytes
+                .first()
+                .is_some_and(|byte| !byte.is_ascii_alphabetic())
+            {
+                // A TLS handshake has no line end to wait for.
+                return Err(Unread::Refused(400, "this is no HTTP request"));
+            }
             if let Some(end) = find(&self.bytes, b"\r\n\r\n").filter(|end| *end <= MAX_HEAD) {
                 let head = Head::parse(self.bytes.get(..end).unwrap_or_default())?;
                 self.bytes.drain(..end + 4);
@@ -82,6 +91,7 @@ impl Inbox {
         Ok(Request {
             method: head.method,
             path: head.path,
+            query: head.query,
             chunked: head.chunked,
             keep_alive: head.keep_alive,
             body,
@@ -193,6 +203,7 @@ enum Length {
 struct Head {
     method: String,
     path: String,
+    query: String,
     chunked: bool,
     keep_alive: bool,
     expects: bool,
@@ -223,6 +234,7 @@ impl Head {
         let mut head = Self {
             method: method.to_owned(),
             path: path_of(target).to_owned(),
+            query: query_of(target).to_owned(),
             chunked,
             keep_alive: chunked,
             expects: false,
@@ -289,6 +301,12 @@ fn path_of(target: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
+/// Query of a request target, without the question mark.
+fn query_of(target: &str) -> &str {
+    let target = target.split('#').next().unwrap_or_default();
+    target.split_once('?').map_or("", |(_, query)| query)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,10 +320,8 @@ mod tests {
 
     #[test]
     fn the_query_and_the_authority_are_no_part_of_the_path() {
-        assert_eq!(
-            parse("GET /v1/models?a=/b HTTP/1.1").unwrap().path,
-            "/v1/models"
-        );
+        let head = parse("GET /v1/models?a=/b?c#d HTTP/1.1").unwrap();
+        assert_eq!((&*head.path, &*head.query), ("/v1/models", "a=/b?c"));
         assert_eq!(parse("GET http://h:1/v1/x HTTP/1.1").unwrap().path, "/v1/x");
         assert_eq!(parse("GET http://h:1 HTTP/1.1").unwrap().path, "/");
     }
@@ -346,6 +362,14 @@ mod tests {
         ] {
             assert_eq!(parse(head).unwrap_err(), status, "{head}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_at_a_plain_port_is_refused_at_its_first_byte() {
+        let (mut client, mut server) = tokio::io::duplex(16);
+        client.write_all(b"\x16\x03\x01").await.unwrap();
+        let refused = Inbox::default().request(&mut server).await;
+        assert!(matches!(refused, Err(Unread::Refused(400, _))));
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ const MAX_WRITES: usize = 2_000_000;
 /// One chat completion as it was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The answer's `id` and `x-request-id`, as the client saw it.
+    /// The answer's `id` and `x-request-id`, as the client saw it; of a case its id.
     pub id: String,
     /// Hash of the relay's seed and the request body: what chose the fault.
     pub key: u64,

@@ -64,16 +64,21 @@ impl Script {
             Framing::UntilClose => {}
         }
         head.push_str("\r\n");
-        let mut script = Self {
+        let mut script = Self::blank(status, framing);
+        script.raw(at, head.as_bytes());
+        script
+    }
+
+    /// Nothing yet, a head neither; the status is for the record.
+    pub(super) fn blank(status: u16, framing: Framing) -> Self {
+        Self {
             status,
             framing,
             wire: Vec::new(),
             writes: Vec::new(),
             first_token: None,
             end: End::Fin,
-        };
-        script.raw(at, head.as_bytes());
-        script
+        }
     }
 
     /// A whole response with a known length.
@@ -130,12 +135,18 @@ impl Script {
         self.end = end;
     }
 
-    fn raw(&mut self, at: Duration, bytes: &[u8]) {
+    /// Adds one write of bytes as they are; nothing when there are none.
+    pub(super) fn raw(&mut self, at: Duration, bytes: &[u8]) {
         self.wire.extend_from_slice(bytes);
-        self.writes.push(Due {
-            at,
-            end: self.wire.len(),
-        });
+        let end = self.wire.len();
+        if self.writes.last().map_or(0, |last| last.end) < end {
+            self.writes.push(Due { at, end });
+        }
+    }
+
+    /// Bytes of all writes.
+    pub(super) fn size(&self) -> usize {
+        self.wire.len()
     }
 
     /// Each write's offset and bytes, in order.
@@ -163,7 +174,7 @@ impl Script {
 }
 
 /// Reason phrase of a status code.
-fn reason(status: u16) -> &'static str {
+pub(super) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         400 => "Bad Request",

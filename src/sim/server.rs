@@ -6,7 +6,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -17,14 +17,15 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::chat::{self, Ask};
 use super::damage::{self, Turn};
 use super::draw::{Draw, Tries};
 use super::fault::Fault;
 use super::http::{Inbox, Request, Unread};
 use super::log::{Log, Recording, Served};
 use super::pace::{Pace, now};
+use super::playbill::{Billed, Playbill};
 use super::script::{End, Script};
+use super::voice::{self, Api, ApiError};
 
 /// Connections at a time; further ones wait in the backlog.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -45,6 +46,7 @@ pub(super) struct Server {
     pub(super) token_gap: Duration,
     pub(super) tokens: u32,
     pub(super) draw: Draw,
+    pub(super) playbill: Playbill,
     pub(super) tries: Mutex<Tries>,
     pub(super) pace: Pace,
     pub(super) log: Arc<Log>,
@@ -73,7 +75,7 @@ impl Wire for TlsStream<TcpStream> {
 
 /// A request's answer, with what is to be recorded of it.
 struct Reply {
-    script: Script,
+    script: Arc<Script>,
     served: Option<Served>,
 }
 
@@ -183,34 +185,53 @@ impl Server {
         let arrival = now();
         let posts = u64::from(request.method == "POST");
         let serial = self.requests.fetch_add(posts, Ordering::Relaxed);
-        let chat = request.path.ends_with("/chat/completions");
-        let models = request.path.ends_with("/models");
-        match request.method.as_str() {
-            "POST" if chat => {}
-            "GET" if models => return Reply::plain(damage::json(200, &[], &chat::models())),
-            _ if chat || models => {
+        if request.method == "POST" {
+            match self.playbill.at(&request.path) {
+                Billed::Case(id, script) => {
+                    let served = self.served(request, arrival, id.to_owned(), &script);
+                    return Reply {
+                        script,
+                        served: Some(served),
+                    };
+                }
+                Billed::Nothing => return Reply::plain(refused(404, "no such case")),
+                Billed::OwnAnswer => {}
+            }
+        }
+        let api = Api::at(&request.path, &request.query);
+        let models = voice::models(&request.path);
+        let api = match (request.method.as_str(), api, models) {
+            ("POST", Some(api), _) => api,
+            ("GET", None, Some(models)) => return Reply::plain(damage::json(200, &[], &models)),
+            (_, None, None) => return Reply::plain(refused(404, "no such path")),
+            (_, Some(_), _) | (_, _, Some(_)) => {
                 return Reply::plain(refused(405, "the method is not allowed here"));
             }
-            _ => return Reply::plain(refused(404, "no such path")),
-        }
-        let ask = match Ask::parse(&request.body) {
+        };
+        let ask = match api.ask(&request.body) {
             Ok(ask) => ask,
             Err(refusal) => {
-                let error = chat::error(
-                    &refusal.message,
-                    "invalid_request_error",
-                    refusal.param,
-                    None,
-                );
+                let error = api.refusal(&ApiError {
+                    status: 400,
+                    message: &refusal.message,
+                    kind: "invalid_request_error",
+                    param: refusal.param,
+                    code: None,
+                });
                 return Reply::plain(damage::json(400, &[], &error));
             }
         };
         let key = self.draw.key(&request.body);
         let fault = self.fault(key, ask.stream);
         let unix = self.log.unix(arrival);
-        let id = format!("chatcmpl-{:016x}", self.salt.hash_one((serial, key)));
+        let id = format!(
+            "{}{:016x}",
+            api.id_prefix(),
+            self.salt.hash_one((serial, key))
+        );
         let script = damage::script(
             &Turn {
+                api: &api,
                 ask: &ask,
                 key,
                 id: &id,
@@ -223,21 +244,31 @@ impl Server {
             fault,
         );
         let served = Served {
-            id,
-            key,
-            body_sha256: hex(&Sha256::digest(&request.body)),
-            status: script.status(),
             stream: ask.stream,
             fault: fault.cloned(),
+            ..self.served(request, arrival, id, &script)
+        };
+        Reply {
+            script: Arc::new(script),
+            served: Some(served),
+        }
+    }
+
+    /// What is recorded of an answer before its first write.
+    fn served(&self, request: &Request, arrival: Instant, id: String, script: &Script) -> Served {
+        let unix = self.log.unix(arrival);
+        Served {
+            id,
+            key: self.draw.key(&request.body),
+            body_sha256: hex(&Sha256::digest(&request.body)),
+            status: script.status(),
+            stream: true,
+            fault: None,
             arrival,
             arrival_unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
             writes: Vec::with_capacity(script.writes().count()),
             first_token: None,
             complete: false,
-        };
-        Reply {
-            script,
-            served: Some(served),
         }
     }
 
@@ -260,21 +291,24 @@ impl Server {
 }
 
 impl Reply {
-    /// An answer that is not a chat completion and is not recorded.
+    /// An answer that is no model's and is not recorded.
     fn plain(script: Script) -> Self {
         Self {
-            script,
+            script: Arc::new(script),
             served: None,
         }
     }
 }
 
 fn refused(status: u16, why: &str) -> Script {
-    damage::json(
+    let error = Api::Chat.refusal(&ApiError {
         status,
-        &[],
-        &chat::error(why, "invalid_request_error", None, None),
-    )
+        message: why,
+        kind: "invalid_request_error",
+        param: None,
+        code: None,
+    });
+    damage::json(status, &[], &error)
 }
 
 /// Closes in order: a close with unread input would reset the connection instead.

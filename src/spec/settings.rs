@@ -10,7 +10,9 @@ use super::quantity;
 use super::reader::{Item, Reader};
 use super::relay::not_yet;
 use super::tree::Value;
-use crate::plan::{Judging, Method, Mode, OnInconclusive, OtelSettings, Stop, Tokens};
+use crate::plan::{
+    Judging, Method, Mode, OnInconclusive, OtelSettings, Stop, Tokens, ZERO_FAILURE,
+};
 
 /// A value and where it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,12 +123,7 @@ pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<Judging> {
     let read = Judging {
         method: map
             .get(r, "method")
-            .and_then(|item| {
-                if item.is("exact") {
-                    return r.refuse(not_yet(&item, "exact").help("use `sequential` or `wilson`"));
-                }
-                item.choice(r, Method::ALL, Method::as_str)
-            })
+            .and_then(|item| item.choice(r, Method::ALL, Method::as_str))
             .unwrap_or(usual.method),
         confidence_ppm: map
             .get(r, "confidence")
@@ -146,13 +143,7 @@ pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<Judging> {
             .unwrap_or(usual.stop),
         design_ratio: map
             .get(r, "design_ratio")
-            .and_then(|item| {
-                if item.is("zero_failure") {
-                    let mistake = not_yet(&item, "zero_failure");
-                    return r.refuse(mistake.help("use a number from 2 to 20"));
-                }
-                item.number(r, 2.0, 20.0)
-            })
+            .and_then(|item| design_ratio(r, &item))
             .unwrap_or(usual.design_ratio),
         futility: map
             .get(r, "futility")
@@ -165,6 +156,30 @@ pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<Judging> {
     };
     map.close(r, &["scope", "bucket", "min_days"]);
     Some(read)
+}
+
+/// A design ratio: a number, or the word for an infinite one.
+fn design_ratio(r: &Reader<'_>, item: &Item<'_>) -> Option<f64> {
+    if item.is(ZERO_FAILURE) {
+        return Some(f64::INFINITY);
+    }
+    if let Value::Text(text) = &item.node.value
+        && item.node.filled.is_none()
+    {
+        return r.refuse(
+            SpecError::new(
+                item.span(),
+                format!("`{}` cannot be {}", item.path, item.shown(r)),
+            )
+            .label("expected a number from 2 to 20, or `zero_failure`")
+            .help(if text.parse::<f64>().is_ok() {
+                "write the number without quotes"
+            } else {
+                "`zero_failure` allows no failure and needs the fewest samples"
+            }),
+        );
+    }
+    item.number(r, 2.0, 20.0)
 }
 
 /// A confidence: above one half and below one.

@@ -3,10 +3,11 @@
 use serde_json::{Map, Number};
 
 use super::error::{SpecError, did_you_mean};
+use super::expect;
 use super::reader::{Item, Reader};
 use super::relay;
 use super::tree::{Node, Value};
-use crate::dialect::Message;
+use crate::dialect::{self, Message};
 use crate::expect::Expect;
 use crate::plan::Workload;
 
@@ -47,12 +48,23 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         .get(r, "params")
         .and_then(|item| params(r, &item))
         .unwrap_or_default();
-    let expect = map
-        .get(r, "expect")
-        .and_then(|item| expect(r, &item))
+    let conditions = map.get(r, "expect");
+    let expect = conditions
+        .as_ref()
+        .and_then(|item| expect::read(r, item))
         .unwrap_or_default();
+    let unasked = messages
+        .as_ref()
+        .is_some_and(|all| !all.iter().any(Message::asks_for_seal))
+        && expect.shape.is_none();
+    if let Some(conditions) = conditions.filter(|_| unasked) {
+        refuse_idle_allowance(r, &conditions);
+    }
     map.close(r, &["messages_file", "weight", "tags"]);
-    if !params.contains_key("max_tokens") && !params.contains_key("max_completion_tokens") {
+    if dialect::BUDGETS
+        .iter()
+        .all(|name| !params.contains_key(*name))
+    {
         params.insert("max_tokens".to_owned(), MAX_TOKENS.into());
     }
     Some(Workload {
@@ -111,9 +123,6 @@ fn template<'n>(r: &Reader<'_>, item: &Item<'n>) -> Option<&'n str> {
 /// Request members that relayproof sets itself.
 const OURS: &[&str] = &["model", "messages", "stream", "stream_options"];
 
-/// Request members that bound an answer, and so the worst case of a plan.
-const BUDGETS: &[&str] = &["max_tokens", "max_completion_tokens", "n"];
-
 fn params(r: &Reader<'_>, item: &Item<'_>) -> Option<Map<String, serde_json::Value>> {
     let map = item.map(r)?;
     let mut params = Map::new();
@@ -130,7 +139,8 @@ fn params(r: &Reader<'_>, item: &Item<'_>) -> Option<Map<String, serde_json::Val
             );
             continue;
         }
-        let value = if BUDGETS.contains(&key) {
+        // What bounds an answer bounds the worst case of a plan.
+        let value = if key == "n" || dialect::BUDGETS.contains(&key) {
             item.whole(r, 1, 1_000_000).map(serde_json::Value::from)
         } else {
             json(r, item.node, &item.path)
@@ -188,23 +198,18 @@ fn json(r: &Reader<'_>, node: &Node, path: &str) -> Option<serde_json::Value> {
     })
 }
 
-fn expect(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {
-    let mut map = item.map(r)?;
-    let mut texts = |key| {
-        let read = map.get(r, key).and_then(|item| item.texts(r));
-        read.unwrap_or_default()
-    };
-    let expect = Expect {
-        finish_reason: texts("finish_reason"),
-        contains: texts("contains"),
-        not_contains: texts("not_contains"),
-        min_chars: map
-            .get(r, "min_chars")
-            .and_then(|item| item.whole(r, 1, 1_000_000)),
-    };
-    map.close(
-        r,
-        &["not_regex", "regex", "json_schema_file", "seal_allowance"],
-    );
-    Some(expect)
+/// Refuses an allowance for seals that nobody asks for.
+fn refuse_idle_allowance(r: &Reader<'_>, expect: &Item<'_>) {
+    if let Value::Map(entries) = &expect.node.value
+        && let Some(entry) = entries.iter().find(|entry| entry.key == "seal_allowance")
+    {
+        r.note(
+            SpecError::new(
+                entry.key_span.clone(),
+                "no message of this workload asks for a seal",
+            )
+            .label("nothing to allow")
+            .help("put `{{seal}}` in a message, like: End your answer with `{{seal}}`."),
+        );
+    }
 }

@@ -14,6 +14,7 @@ use super::pacing::Pacing;
 use super::tools::Tools;
 use super::wording;
 use crate::dialect::{DeltaKind, Signal, Stop};
+use crate::expect::{Detect, Shape};
 use crate::observation::{Class, ErrorKind, Phase, Usage, Warning};
 
 use identity::Identity;
@@ -27,9 +28,6 @@ const TAIL_BYTES: usize = 512;
 
 /// Most choices whose end is followed.
 const MAX_CHOICES: usize = 16;
-
-/// A delta of this length is no token of a model's stream but a text somebody put there.
-const PUT_BYTES: usize = 16;
 
 /// Moments of the answer.
 #[derive(Debug, Default)]
@@ -68,16 +66,17 @@ pub(super) struct Answer {
     last_piece: usize,
     reasoned: bool,
     refusal: bool,
+    other: bool,
     repeats: Repeats,
     frame_chars: u64,
     frame_output: bool,
 }
 
 impl Answer {
-    pub(super) fn new(asked_model: &str) -> Self {
+    pub(super) fn new(asked_model: &str, detect: &Detect) -> Self {
         Self {
             moments: Moments::default(),
-            pacing: Pacing::default(),
+            pacing: Pacing::new(detect),
             tools: Tools::default(),
             identity: Identity::new(asked_model),
             usage: None,
@@ -94,6 +93,7 @@ impl Answer {
             last_piece: 0,
             reasoned: false,
             refusal: false,
+            other: false,
             repeats: Repeats::default(),
             frame_chars: 0,
             frame_output: false,
@@ -147,8 +147,10 @@ impl Answer {
                 notes.fault(Class::ErrorInStream, spot, "an error object");
             }
             Signal::Flaw(detail) => notes.fault(Class::SchemaViolation, spot, detail),
+            Signal::CallFault(detail) => notes.find(Class::ToolCallCorrupt, spot, detail),
             Signal::Odd(warning) => notes.warn(warning),
             Signal::Terminator => self.moments.end_mark = Some(spot.at),
+            Signal::Restart => self.identity.restart(spot),
         }
     }
 
@@ -210,6 +212,7 @@ impl Answer {
             DeltaKind::Content => {}
             DeltaKind::Reasoning => self.reasoned = true,
             DeltaKind::Refusal => self.refusal = true,
+            DeltaKind::Other => self.other = true,
         }
         self.output(spot, choice, &[text], notes);
     }
@@ -268,8 +271,20 @@ impl Answer {
         }
     }
 
+    /// Whether the text has the end and the shape that were asked for; `None` where none was.
+    pub(super) fn sealed(&self, seal: Option<&str>, shape: Option<&Shape>) -> Option<bool> {
+        // Of a text beyond the limit the shape is unknown.
+        let shape = shape.filter(|_| !self.text_overflowed);
+        let ends = seal.map(|seal| self.ends_with(seal));
+        let fits = shape.map(|shape| shape.fits(&self.text));
+        match (ends, fits) {
+            (None, None) => None,
+            (ends, fits) => Some(ends.unwrap_or(true) && fits.unwrap_or(true)),
+        }
+    }
+
     /// Whether the text ends with `seal`, give or take what models put around it.
-    pub(super) fn is_sealed(&self, seal: &str) -> bool {
+    fn ends_with(&self, seal: &str) -> bool {
         const AROUND: usize = 16;
         let end = if self.text_overflowed {
             &self.tail
@@ -286,9 +301,9 @@ impl Answer {
         self.text_overflowed || self.tools.overflowed
     }
 
-    /// Visible characters and bytes are all there is: no reasoning, refusal or tool call.
+    /// Visible characters and bytes are all there is: no reasoning, refusal, tool call or image.
     pub(super) fn is_text_only(&self) -> bool {
-        !self.reasoned && !self.refusal && self.tools.count() == 0
+        !self.reasoned && !self.refusal && !self.other && self.tools.count() == 0
     }
 
     /// Whether reasoning was shown.
@@ -297,19 +312,21 @@ impl Answer {
     }
 
     /// The answer repeats itself from delta to delta.
-    pub(super) fn is_cumulative(&self) -> bool {
-        self.repeats.is_cumulative()
+    pub(super) fn is_cumulative(&self, growths: u32) -> bool {
+        self.repeats.is_cumulative(growths)
     }
 
     /// An error text in the model's place, with a second sign besides its wording.
     ///
     /// `signs` are those that the caller sees: no usage though asked for, no seal though asked for.
-    pub(super) fn spoken_error(&self, signs: bool) -> Option<ErrorKind> {
+    /// A piece of `put_bytes` is no token of a model's stream but a text that somebody put there.
+    pub(super) fn spoken_error(&self, signs: bool, put_bytes: u64) -> Option<ErrorKind> {
+        let is_put = |text: &str| text.len() as u64 >= put_bytes;
         if self.text_overflowed {
             return None;
         }
         let whole = self.text.trim();
-        let put = self.contents == 1 && whole.len() >= PUT_BYTES;
+        let put = self.contents == 1 && is_put(whole);
         if (put || signs)
             && let Some(kind) = wording::spoken(whole)
         {
@@ -317,7 +334,7 @@ impl Answer {
         }
         let (before, last) = self.text.split_at(self.last_piece);
         if !before.is_empty()
-            && last.len() >= PUT_BYTES
+            && is_put(last)
             && last.starts_with(['\n', '['])
             && let Some(kind) = wording::spoken(last)
         {

@@ -8,7 +8,7 @@ mod whole;
 use super::head::Kind;
 use super::notes::Spot;
 use super::outside::Kind as Outside;
-use super::{Exchange, FramingFault, Loss, Over, clean, wording};
+use super::{Exchange, FramingFault, Loss, MAX_BODY_BYTES, Over, clean, wording};
 use crate::observation::{Class, Ending, ErrorKind, Limit, Observation, Packets, Phase, Warning};
 
 /// Everything that was seen.
@@ -74,6 +74,8 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
+            // Nothing is known of a peer that was never asked.
+            Loss::Local => return,
         },
         Over::TimedOut(Limit::Dns) => (Class::DnsFailure, "no answer in time"),
         Over::TimedOut(Limit::Connect) => (Class::ConnectRefused, "no answer in time"),
@@ -104,7 +106,7 @@ fn http_error(exchange: &mut Exchange, spot: Spot) {
         return;
     }
     let mut said = None;
-    if let Outside::JsonError(error) = heard.outside.kind() {
+    if let Outside::JsonError(error) = heard.outside.kind(&heard.reader) {
         said = Some(error);
     }
     let text = heard.outside.text();
@@ -154,9 +156,12 @@ fn stream(exchange: &mut Exchange, over: Over, spot: Spot) -> bool {
                 heard.notes.find(Class::Stalled, spot, detail);
             }
             Over::TooMuch => {
-                heard
-                    .notes
-                    .fault(Class::ProtocolViolation, spot, "a body of more than 64 MiB");
+                let detail = if heard.counts.body_bytes > MAX_BODY_BYTES {
+                    "a body of more than 64 MiB"
+                } else {
+                    "more than 1,048,576 events and comments"
+                };
+                heard.notes.fault(Class::ProtocolViolation, spot, detail);
             }
             Over::Ended | Over::Framing | Over::Cancelled => {}
         }
@@ -202,7 +207,7 @@ fn outside_of_events(exchange: &mut Exchange, over: Over, spot: Spot, kind: Kind
     let heard = &mut exchange.reading.heard;
     let answer = &heard.answer;
     let alone = answer.objects == 0 && answer.error.is_none() && heard.unreadable == 0;
-    let found = heard.outside.kind();
+    let found = heard.outside.kind(&heard.reader);
     let spot = heard.outside.first().unwrap_or(spot);
     let events = matches!(kind, Kind::Events { .. });
     let (class, detail) = match (&found, alone) {
@@ -265,7 +270,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let heard = &exchange.reading.heard;
     let Some(head) = &exchange.head else {
         return match over {
-            Over::Cancelled => Ending::Cancelled,
+            Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
             Over::Framing | Over::TooMuch => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,
@@ -308,7 +313,7 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
     let answer = &heard.answer;
     let marked = answer.moments.end_mark.is_some();
     let refused = exchange.head.as_ref().is_some_and(|head| !head.is_2xx());
-    let sealed = asked.seal.as_deref().map(|seal| answer.is_sealed(seal));
+    let sealed = answer.sealed(asked.seal.as_deref(), asked.expect.shape.as_ref());
     let unmet = if marked {
         let reason = answer.finish.as_ref().map(|(_, reason)| reason.as_str());
         asked.expect.unmet(&answer.text, reason)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Head, clean};
+use super::{FramingFault, Head, clean};
 
 /// Headers that are kept: request ids, rate limits, marks of servers on the way.
 const KEPT: [&str; 10] = [
@@ -45,8 +45,8 @@ pub(super) enum Kind {
 pub(super) struct Kept {
     pub(super) status: u16,
     pub(super) kind: Kind,
-    /// The body is in a content coding; none was asked for.
-    pub(super) coded: bool,
+    /// What the head itself shows to be wrong with the framing of the body.
+    pub(super) fault: Option<FramingFault>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) retry_after: Option<Duration>,
 }
@@ -72,13 +72,7 @@ impl Kept {
         Self {
             status: head.status,
             kind: kind(value("content-type").as_deref()),
-            coded: head
-                .headers
-                .iter()
-                .filter(|(name, _)| *name == "content-encoding")
-                .flat_map(|(_, value)| value.split(|byte| *byte == b','))
-                .map(<[u8]>::trim_ascii)
-                .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")),
+            fault: fault(head),
             headers,
             retry_after: value("retry-after").and_then(|value| {
                 let seconds = value.trim().parse::<u32>().ok()?;
@@ -89,6 +83,32 @@ impl Kept {
 
     pub(super) fn is_2xx(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+/// A coding that was not asked for, or two framings.
+///
+/// A library that decides for one of two framings, or takes what it does not know for a body as it
+/// is, shows the head all the same.
+fn fault(head: &Head<'_>) -> Option<FramingFault> {
+    let items = |wanted: &'static str| {
+        let values = head.headers.iter().filter(move |(name, _)| *name == wanted);
+        let items = values.flat_map(|(_, value)| value.split(|byte| *byte == b','));
+        items
+            .map(<[u8]>::trim_ascii)
+            .filter(|coding| !coding.is_empty())
+    };
+    let plain = |coding: &[u8]| coding.eq_ignore_ascii_case(b"identity");
+    let chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let mut transfer = items("transfer-encoding").peekable();
+    let framed = transfer.peek().is_some();
+    let coded = items("content-encoding").any(|coding| !plain(coding));
+    if coded || transfer.any(|coding| !chunked(coding)) {
+        Some(FramingFault::UnaskedCoding)
+    } else if framed && items("content-length").next().is_some() {
+        Some(FramingFault::TwoFramings)
+    } else {
+        None
     }
 }
 
@@ -173,17 +193,44 @@ mod tests {
             let headers = values
                 .iter()
                 .map(|value| ("content-encoding", value.as_bytes()));
-            Kept::new(&Head {
+            let kept = Kept::new(&Head {
                 status: 200,
                 version: "1.1",
                 headers: headers.collect(),
-            })
-            .coded
+            });
+            kept.fault == Some(FramingFault::UnaskedCoding)
         };
         assert!(coded(&["gzip"]));
         assert!(coded(&["identity, br"]));
         assert!(coded(&["identity", "GZIP"]));
         assert!(!coded(&["Identity"]) && !coded(&["", " , "]) && !coded(&[]));
+    }
+
+    #[test]
+    fn two_framings_and_codings_of_the_transfer_are_seen_in_the_head() {
+        let fault = |headers: &[(&'static str, &'static str)]| {
+            let headers = headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_bytes()));
+            let head = Head {
+                status: 200,
+                version: "1.1",
+                headers: headers.collect(),
+            };
+            Kept::new(&head).fault
+        };
+        let chunked = ("transfer-encoding", "Chunked");
+        let length = ("content-length", "5");
+        assert_eq!(fault(&[chunked]), None);
+        assert_eq!(fault(&[length]), None);
+        assert_eq!(fault(&[length, chunked]), Some(FramingFault::TwoFramings));
+        for coding in ["gzip", "gzip, chunked", "chunked, identity"] {
+            assert_eq!(
+                fault(&[("transfer-encoding", coding)]),
+                Some(FramingFault::UnaskedCoding),
+                "{coding}"
+            );
+        }
     }
 
     #[test]

@@ -17,7 +17,13 @@ pub(super) fn deadline(exchange: &Exchange) -> Option<(Duration, Limit)> {
     let total = (limits.total, Limit::Total);
     let moments = &exchange.reading.heard.answer.moments;
     if let Some(end_mark) = moments.end_mark {
-        return Some((limits.total.min(end_mark + AFTER_DONE), Limit::AfterDone));
+        // Where an end mark need not be the last, more may come for as long as output may pause.
+        let due = if exchange.reading.heard.reader.goes_on_after_end() {
+            moments.progress.unwrap_or_default().max(end_mark) + limits.idle
+        } else {
+            end_mark + AFTER_DONE
+        };
+        return Some((limits.total.min(due), Limit::AfterDone));
     }
     let first_token = (limits.first_token, Limit::FirstToken);
     let next = match &exchange.head {

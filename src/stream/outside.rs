@@ -2,7 +2,7 @@
 
 use super::notes::Spot;
 use super::wording;
-use crate::dialect::{self, SaidError};
+use crate::dialect::{self, Reader, SaidError};
 
 /// Most bytes that are gathered.
 const MAX_BYTES: usize = 64 << 10;
@@ -56,14 +56,14 @@ impl Outside {
         &self.text
     }
 
-    /// What it is.
-    pub(super) fn kind(&self) -> Kind {
-        kind(&self.text)
+    /// What it is, to a reader of the protocol that was asked for.
+    pub(super) fn kind(&self, reader: &Reader) -> Kind {
+        kind(&self.text, reader)
     }
 }
 
 /// What a text is that should have been a stream or an answer.
-pub(super) fn kind(text: &str) -> Kind {
+pub(super) fn kind(text: &str, reader: &Reader) -> Kind {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Kind::Nothing;
@@ -79,7 +79,7 @@ pub(super) fn kind(text: &str) -> Kind {
     if text.starts_with(['{', '[']) {
         // Cut short by the limit, a long answer still shows what it is.
         let answer = text.lines().count() == 1 || is_json(text);
-        return if answer && text.contains("\"choices\"") {
+        return if answer && reader.is_answer(text) {
             Kind::Answer
         } else if is_json(text) || is_json(first_line) {
             Kind::Json
@@ -102,9 +102,12 @@ fn is_json(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::Protocol;
 
     #[test]
     fn a_body_that_is_no_stream_is_told_by_its_text() {
+        let reader = Protocol::OpenaiChat.reader();
+        let kind = |text| kind(text, &reader);
         assert_eq!(kind(" \n\n"), Kind::Nothing);
         assert_eq!(kind("<!DOCTYPE html>\n<html>"), Kind::Page);
         assert!(matches!(

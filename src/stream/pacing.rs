@@ -5,26 +5,18 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use crate::expect::Detect;
 use crate::observation::{Gap, Packets};
 
 /// Content events closer than this to a packet's first event belong to it.
 const MERGE: Duration = Duration::from_millis(1);
 
-/// Silences of this length separate bursts.
-const BURST_GAP: Duration = Duration::from_millis(50);
-
 /// How many of the longest gaps are kept.
 const LONGEST: usize = 16;
 
-/// Fewest tokens and characters of an answer that has to arrive piece by piece.
-const LEAST_TOKENS: u64 = 16;
-const LEAST_CHARS: u64 = 32;
-
-/// Shape of a buffer that fills up and is let go.
-const LEAST_BLOCK_EVENTS: u64 = 32;
-const LEAST_EVENTS_PER_BLOCK: u64 = 8;
-const LEAST_PAUSE: Duration = Duration::from_millis(200);
-const FEWEST_BLOCKS: u64 = 3;
+/// Fewest events, or tokens, of an answer in one burst where one event ordinarily holds many tokens.
+const LEAST_HEAP_EVENTS: u64 = 4;
+const LEAST_HEAP_TOKENS: u64 = 512;
 
 /// What the arrival times say about buffering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +41,7 @@ struct Least {
 /// Collects arrival times of content events.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
+    detect: Detect,
     packets: Packets,
     gaps: u64,
     mean: f64,
@@ -62,6 +55,14 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
+    /// Nothing yet.
+    pub(super) fn new(detect: &Detect) -> Self {
+        Self {
+            detect: detect.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Takes one content event.
     pub(super) fn event(&mut self, at: Duration, chars: u64) {
         let packets = &mut self.packets;
@@ -70,7 +71,7 @@ impl Pacing {
         self.bursts = self.bursts.max(1);
         if let Some(before) = self.last_event {
             let silence = at.saturating_sub(before);
-            if silence >= BURST_GAP {
+            if silence >= self.detect.burst_gap {
                 self.bursts += 1;
                 self.between_bursts += silence;
             } else {
@@ -145,10 +146,12 @@ impl Pacing {
     }
 
     /// Whether the answer was streamed, given its length in tokens where that is known.
-    pub(super) fn buffered(&self, tokens: Option<u64>) -> Buffered {
-        let packets = &self.packets;
+    ///
+    /// With `coarse`, one event ordinarily holds many tokens.
+    pub(super) fn buffered(&self, tokens: Option<u64>, coarse: bool) -> Buffered {
+        let (packets, detect) = (&self.packets, &self.detect);
         let tokens = tokens.unwrap_or(packets.content_events);
-        if tokens < LEAST_TOKENS || packets.chars < LEAST_CHARS {
+        if tokens < detect.least_tokens || packets.chars < detect.least_chars {
             return Buffered::No;
         }
         let spread = match (packets.first, self.last_event) {
@@ -157,16 +160,21 @@ impl Pacing {
         };
         // A very fast model is no buffer: its events come one by one, a buffer's come in a heap.
         let heaped = packets.content_events >= 4 * packets.count;
-        if packets.count < 2 || (spread < BURST_GAP && heaped) {
-            return Buffered::OneBurst;
+        if packets.count < 2 || (spread < detect.burst_gap && heaped) {
+            let few = packets.content_events < LEAST_HEAP_EVENTS && tokens < LEAST_HEAP_TOKENS;
+            return if coarse && few {
+                Buffered::No
+            } else {
+                Buffered::OneBurst
+            };
         }
         let pauses = u32::try_from(self.bursts - 1).unwrap_or(u32::MAX);
         let blocks = self.bursts >= 2
-            && packets.content_events >= LEAST_BLOCK_EVENTS
-            && packets.content_events >= LEAST_EVENTS_PER_BLOCK * self.bursts
-            && self.between_bursts >= LEAST_PAUSE * pauses
+            && packets.content_events >= 4 * detect.block_events
+            && packets.content_events >= detect.block_events * self.bursts
+            && self.between_bursts >= detect.block_pause * pauses
             && self.in_bursts * 20 <= self.between_bursts;
-        match (blocks, self.bursts >= FEWEST_BLOCKS) {
+        match (blocks, self.bursts >= detect.blocks) {
             (true, true) => Buffered::Blocks,
             (true, false) => Buffered::Perhaps,
             (false, _) => Buffered::No,
@@ -249,33 +257,36 @@ mod tests {
 
     #[test]
     fn one_heap_of_tokens_is_not_streamed() {
-        assert_eq!(paced([at(500); 64]).buffered(None), Buffered::OneBurst);
-        assert_eq!(paced([at(500)]).buffered(Some(300)), Buffered::No);
+        assert_eq!(
+            paced([at(500); 64]).buffered(None, false),
+            Buffered::OneBurst
+        );
+        assert_eq!(paced([at(500)]).buffered(Some(300), false), Buffered::No);
     }
 
     #[test]
     fn a_short_answer_in_one_write_is_no_buffering() {
-        assert_eq!(paced([at(500); 12]).buffered(Some(12)), Buffered::No);
+        assert_eq!(paced([at(500); 12]).buffered(Some(12), false), Buffered::No);
     }
 
     #[test]
     fn a_very_fast_model_is_no_buffering() {
         let fast = (0..64).map(|step| Duration::from_micros(700 * step));
-        assert_eq!(paced(fast).buffered(None), Buffered::No);
+        assert_eq!(paced(fast).buffered(None, false), Buffered::No);
     }
 
     #[test]
     fn heaps_with_long_pauses_are_blocks_from_the_third_on() {
         let heaps = |count: u64| (0..count * 20).map(|event| at(event / 20 * 500));
-        assert_eq!(paced(heaps(3)).buffered(None), Buffered::Blocks);
-        assert_eq!(paced(heaps(2)).buffered(None), Buffered::Perhaps);
+        assert_eq!(paced(heaps(3)).buffered(None, false), Buffered::Blocks);
+        assert_eq!(paced(heaps(2)).buffered(None, false), Buffered::Perhaps);
     }
 
     #[test]
     fn a_steady_stream_with_pauses_is_streamed() {
         let steady = (0..60u64).map(|event| at(event * 15 + event / 20 * 500));
-        assert_eq!(paced(steady).buffered(None), Buffered::No);
+        assert_eq!(paced(steady).buffered(None, false), Buffered::No);
         let slow = (0..64u64).map(|event| at(event * 250));
-        assert_eq!(paced(slow).buffered(None), Buffered::No);
+        assert_eq!(paced(slow).buffered(None, false), Buffered::No);
     }
 }

@@ -13,6 +13,7 @@ use super::outside::Outside;
 use super::sse::{self, Decoder, Item};
 use super::wording;
 use crate::dialect::{Frame, Reader, Unreadable};
+use crate::expect::Detect;
 use crate::observation::{Class, Counts, Phase, Warning};
 
 /// Most events over which one JSON text is put together again.
@@ -26,12 +27,12 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(reader: Reader, asked_model: &str) -> Self {
+    pub(super) fn new(reader: Reader, asked_model: &str, detect: &Detect) -> Self {
         Self {
             decoder: Decoder::new(),
             heard: Heard {
                 reader,
-                answer: Answer::new(asked_model),
+                answer: Answer::new(asked_model, detect),
                 notes: Notes::new(),
                 counts: Counts::default(),
                 outside: Outside::default(),
@@ -58,9 +59,16 @@ impl Reading {
         if let Some(rest) = self.decoder.finish() {
             let spot = heard.spot(at, Some(rest.offset));
             let marked = heard.answer.moments.end_mark.is_some();
-            if !marked && rest.data.is_some_and(|data| heard.reader.is_end_mark(data)) {
+            let mark = rest.data.filter(|data| heard.reader.is_end_mark(data));
+            if let Some(data) = mark.filter(|_| !marked) {
                 heard.flush_broken();
-                heard.answer.moments.end_mark = Some(at);
+                let frame = Frame {
+                    name: rest.name,
+                    data,
+                };
+                if let Err(fault) = heard.read(spot, frame) {
+                    heard.unreadable(spot, frame, fault);
+                }
                 heard.notes.warn(Warning::UnfinishedLastEvent);
             } else if heard.answer.refused {
                 let line = String::from_utf8_lossy(rest.line);
@@ -73,6 +81,7 @@ impl Reading {
             }
         }
         heard.flush_broken();
+        heard.end(at);
     }
 }
 
@@ -94,7 +103,7 @@ struct Broken {
 /// Everything that the body said.
 #[derive(Debug)]
 pub(super) struct Heard {
-    reader: Reader,
+    pub(super) reader: Reader,
     pub(super) answer: Answer,
     pub(super) notes: Notes,
     pub(super) counts: Counts,
@@ -187,7 +196,7 @@ impl Heard {
             name: event.name,
             data: event.data,
         };
-        if self.answer.moments.end_mark.is_some() {
+        if self.answer.moments.end_mark.is_some() && !self.reader.goes_on_after_end() {
             self.after_end(spot, frame);
             return;
         }
@@ -209,7 +218,18 @@ impl Heard {
         if answer.end_frame(spot.at) {
             self.counts.idle_comments = 0;
         }
+        if self.reader.is_open() {
+            answer.moments.end_mark = None;
+        }
         Ok(())
+    }
+
+    /// Takes what the protocol makes of the body's end.
+    fn end(&mut self, at: Duration) {
+        let spot = self.spot(at, None);
+        let (answer, notes) = (&mut self.answer, &mut self.notes);
+        self.reader
+            .end(&mut |signal| answer.signal(spot, signal, notes));
     }
 
     fn unreadable(&mut self, spot: Spot, frame: Frame<'_>, fault: Unreadable) {
@@ -303,25 +323,35 @@ impl Heard {
             phase: Phase::End,
             ..spot
         };
-        if self.reader.is_end_mark(frame.data) {
-            self.notes
-                .find(Class::DuplicateTerminator, spot, "a second end mark");
+        if self.reader.is_habit(frame.data) {
+            self.notes.warn(Warning::DoneAfterCompleted);
             return;
         }
         if frame.data.trim_ascii().is_empty() && frame.name != "error" {
             return;
         }
-        self.notes
-            .find(Class::DataAfterDone, spot, "an event after the end mark");
+        let (mut spoke, mut error) = (false, false);
         let (answer, notes) = (&mut self.answer, &mut self.notes);
         let read = self.reader.frame(frame, &mut |signal| {
+            spoke = true;
             if let crate::dialect::Signal::Error { .. } = signal {
+                error = true;
                 answer.signal(spot, signal, notes);
             }
         });
         if read.is_err() {
             notes.parse_ok = false;
         }
+        // A heartbeat of the protocol's own says nothing.
+        if !spoke && read.is_ok() {
+            return;
+        }
+        let (class, detail) = if !error && self.reader.is_end_mark(frame.data) {
+            (Class::DuplicateTerminator, "a second end mark")
+        } else {
+            (Class::DataAfterDone, "an event after the end mark")
+        };
+        self.notes.find(class, spot, detail);
     }
 
     /// Takes a whole body that was not to be streamed.

@@ -848,3 +848,40 @@ fn evidence_reads_back_as_it_was_written() {
     back.text = seen.text.clone();
     assert_eq!(back, seen);
 }
+
+#[test]
+fn a_shape_is_a_seal_without_a_nonce() {
+    let shaped = || {
+        let mut asked = asked();
+        asked.expect.shape = Some(crate::expect::Shape::NumberedLines(2));
+        asked
+    };
+    for (text, sealed, class) in [
+        ("1. one\n2. two", true, None),
+        ("1. one\n", false, Some(Class::MaskedTruncation)),
+    ] {
+        let seen = body(shaped(), &format!("{}{}{DONE}", says(text), stop()));
+        assert_eq!(seen.sealed, Some(sealed), "{text}");
+        assert_eq!(seen.class(), class, "{text}");
+    }
+}
+
+#[test]
+fn the_lines_that_detectors_draw_can_be_moved() {
+    let burst: String = (0..20).map(|_| says("word ")).collect();
+    let text = format!("{burst}{}{DONE}", stop());
+    let cut = |reason| format!("{}{}{DONE}", says("Hello"), chunk("{}", reason));
+    let mut asked = asked();
+    assert_eq!(body(asked.clone(), &text).class(), Some(Class::NotStreamed));
+    asked.expect.detect.least_tokens = 21;
+    assert_eq!(body(asked.clone(), &text).class(), None);
+    asked.max_tokens = Some(10);
+    let usage = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\
+                 \"model\":\"test-model\",\"choices\":[],\"usage\":{\"prompt_tokens\":1,\
+                 \"completion_tokens\":8,\"total_tokens\":9}}\n\n";
+    let text = cut("\"length\"").replace(DONE, &format!("{usage}{DONE}"));
+    let seen = body(asked.clone(), &text);
+    assert_eq!(seen.class(), Some(Class::UnexpectedLengthCut));
+    asked.expect.detect.length_tolerance_ppm = 200_000;
+    assert_eq!(body(asked, &text).class(), None);
+}

@@ -39,7 +39,10 @@ fn by_code(code: &str) -> Option<ErrorKind> {
         "429" => Some(ErrorKind::RateLimit),
         "402" => Some(ErrorKind::Quota),
         "401" | "403" => Some(ErrorKind::Key),
-        "529" => Some(ErrorKind::Overloaded),
+        // gRPC's name for a service that is down or has too much to do.
+        "529" | "UNAVAILABLE" => Some(ErrorKind::Overloaded),
+        // Nothing else can be missing at the path of a request that was understood.
+        "not_found_error" => Some(ErrorKind::UnknownModel),
         _ => about(&lower(&code.replace(['_', '-', '.'], " "))),
     }
 }
@@ -63,11 +66,11 @@ fn about(text: &str) -> Option<ErrorKind> {
              requests per minute | requests in 1 hour | tokens per minute | \
              server busy | server is busy | upstream busy | high demand | \
              concurrency | unusual activity | throttl | 429 | 负载已饱和 | 请稍后再试 | \
-             繁忙 | 频率",
+             resource exhausted | resource has been exhausted | 繁忙 | 频率",
         ),
         (
             ErrorKind::Quota,
-            "quota | insufficient balance | insufficient credit | \
+            "quota | insufficient balance | insufficient credit | credit balance | \
              insufficient_quota | billing | payment required | 余额不足 | 额度",
         ),
         (
@@ -76,12 +79,13 @@ fn about(text: &str) -> Option<ErrorKind> {
         ),
         (
             ErrorKind::Key,
-            "api key | unauthorized | authentication | permission | forbidden | \
+            "api key | unauthorized | unauthenticated | authentication | permission | forbidden | \
              invalid token | 令牌",
         ),
         (
             ErrorKind::UnknownModel,
-            "model not found | does not exist | unknown model | model not exist",
+            "model not found | does not exist | unknown model | model not exist | \
+             is not found for api version",
         ),
     ];
     WORDS
@@ -343,5 +347,38 @@ mod tests {
             ErrorKind::Overloaded
         );
         assert_eq!(kind(None, Some(500), Some("boom")), ErrorKind::Other);
+        for (status, said) in [
+            ("RESOURCE_EXHAUSTED", ErrorKind::RateLimit),
+            ("UNAVAILABLE", ErrorKind::Overloaded),
+            ("UNAUTHENTICATED", ErrorKind::Key),
+            ("PERMISSION_DENIED", ErrorKind::Key),
+            ("INTERNAL", ErrorKind::Other),
+        ] {
+            assert_eq!(kind(Some(status), None, None), said, "{status}");
+        }
+        for (code, message, about) in [
+            ("rate_limit_error", "Slow down", ErrorKind::RateLimit),
+            ("authentication_error", "invalid x-api-key", ErrorKind::Key),
+            ("permission_error", "Not yours", ErrorKind::Key),
+            ("billing_error", "Pay first", ErrorKind::Quota),
+            (
+                "invalid_request_error",
+                "Your credit balance is too low to access the API",
+                ErrorKind::Quota,
+            ),
+            (
+                "not_found_error",
+                "model: some-model",
+                ErrorKind::UnknownModel,
+            ),
+            ("api_error", "Internal server error", ErrorKind::Other),
+            (
+                "invalid_request_error",
+                "prompt is too long",
+                ErrorKind::Other,
+            ),
+        ] {
+            assert_eq!(kind(Some(code), None, Some(message)), about, "{code}");
+        }
     }
 }

@@ -126,8 +126,9 @@ impl CellSpans {
     pub fn new(header: &Header) -> Self {
         let shared = |text: &str| StringValue::from(Arc::<str>::from(bounded(text)));
         let (base, server) = server(&header.base_url);
-        let path = header.protocol.path(&header.model);
-        let url = format!("{}{path}", base.trim_end_matches('/'));
+        let (path, query) = header.protocol.target(&header.model, header.stream);
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        let url = format!("{}{path}{query}", base.trim_end_matches('/'));
         Self {
             scope: scope(),
             common: vec![
@@ -290,7 +291,10 @@ impl CellSpans {
         end: Duration,
     ) -> SpanData {
         let (operation, provider, api) = match self.protocol {
-            Protocol::OpenaiChat => ("chat", "openai", "chat_completions"),
+            Protocol::OpenaiChat => ("chat", "openai", Some("chat_completions")),
+            Protocol::OpenaiResponses => ("chat", "openai", Some("responses")),
+            Protocol::AnthropicMessages => ("chat", "anthropic", None),
+            Protocol::Gemini => ("generate_content", "gcp.gemini", None),
         };
         let mut chat = anchor.span(
             "chat",
@@ -303,7 +307,7 @@ impl CellSpans {
             .extend(&self.server)
             .put(semconv::GEN_AI_OPERATION_NAME, operation)
             .put(semconv::GEN_AI_PROVIDER_NAME, provider)
-            .put(semconv::OPENAI_API_TYPE, api)
+            .maybe(semconv::OPENAI_API_TYPE, api)
             .put(semconv::GEN_AI_REQUEST_MODEL, self.model.clone())
             .maybe(
                 semconv::GEN_AI_REQUEST_MAX_TOKENS,

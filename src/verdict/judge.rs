@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Verdict;
-use super::track::{End, Track};
-use crate::evidence::{Close, CloseReason, Header, LATE, Sample, too_many_late};
-use crate::measure::Reading;
-use crate::plan::{Judging, Stop};
+use super::track::{End, Taken, Track};
+use crate::evidence::{
+    Close, CloseReason, Header, LATE, Sample, own_failures, too_many_late, too_many_own,
+};
+use crate::measure::{self, Reading};
+use crate::plan::{Judging, Stop, budget};
 use crate::spec::objective::Objective;
 use crate::stats::sequential::joint_over;
 
@@ -20,33 +22,48 @@ use crate::stats::sequential::joint_over;
 pub struct Judge {
     judging: Judging,
     max_samples: u64,
+    asks_for_seals: bool,
     tracks: Vec<Track>,
     /// The slot that is applied next.
     next: u64,
     /// Samples applied before the decision.
     used: u64,
-    /// Readings of samples behind an open slot, one per objective.
-    waiting: BTreeMap<u64, Vec<Reading>>,
+    /// Samples behind an open slot.
+    waiting: BTreeMap<u64, Row>,
     over: bool,
     invalid: Option<String>,
     /// Longest loop lag of a session whose loop was saturated.
     doubt: Option<Duration>,
     starts: u64,
     late_starts: u64,
+    /// Calls that failed for want of something on our side.
+    own_failures: u64,
+}
+
+/// What is needed of a sample that waits for its turn.
+#[derive(Clone, Debug)]
+struct Row {
+    taken: Taken,
+    /// One per objective.
+    readings: Vec<Reading>,
 }
 
 impl Judge {
-    /// A judge without samples. `max_samples` is the planned number of counted samples.
-    pub fn new(objectives: &[Objective], judging: &Judging, max_samples: u64) -> Self {
-        let gating = objectives.iter().filter(|o| Track::gates(o)).count();
-        let gating = u32::try_from(gating).unwrap_or(u32::MAX);
-        let tracks = objectives
-            .iter()
-            .map(|objective| Track::new(objective, judging, max_samples, gating))
-            .collect();
+    /// A judge without samples. `max_samples` is the planned number of counted samples,
+    /// `seal_allowance_ppm` the share of normal stops that may lack the seal, where one is asked for.
+    pub fn new(
+        objectives: &[Objective],
+        judging: &Judging,
+        max_samples: u64,
+        seal_allowance_ppm: Option<u32>,
+    ) -> Self {
+        let accounts = budget::accounts(objectives, seal_allowance_ppm);
+        let track = |it| Track::new(it, judging, max_samples, accounts, seal_allowance_ppm);
+        let tracks = objectives.iter().map(track).collect();
         let mut judge = Self {
             judging: judging.clone(),
             max_samples,
+            asks_for_seals: seal_allowance_ppm.is_some(),
             tracks,
             next: 0,
             used: 0,
@@ -56,6 +73,7 @@ impl Judge {
             doubt: None,
             starts: 0,
             late_starts: 0,
+            own_failures: 0,
         };
         judge.over = judge.is_over();
         judge
@@ -67,12 +85,16 @@ impl Judge {
             &header.objectives,
             &header.judge,
             header.sampling.max_samples,
+            header.seal_allowance_ppm,
         )
     }
 
     /// Takes a sample. Warm-ups, calls that were called off, slots that were there before and
     /// slots beyond the plan change nothing, and neither does anything after the decision.
     pub fn take(&mut self, sample: &Sample) {
+        if !self.over && !sample.warmup {
+            self.own_failures += u64::from(sample.failed_for_our_want());
+        }
         if self.over || !sample.counts() {
             return;
         }
@@ -85,17 +107,22 @@ impl Judge {
         self.starts += 1;
         self.late_starts += u64::from(sample.lag > LATE);
         if sample.index > self.next {
-            let row = self
+            let readings = self
                 .tracks
                 .iter()
                 .map(|track| track.objective().metric.reading(sample, &self.judging))
                 .collect();
+            let row = Row {
+                taken: self.taken(sample),
+                readings,
+            };
             self.waiting.insert(sample.index, row);
             return;
         }
+        let taken = self.taken(sample);
         for track in &mut self.tracks {
             let reading = track.objective().metric.reading(sample, &self.judging);
-            track.take(sample.index, reading);
+            track.take(taken, reading);
         }
         self.applied();
         while !self.over
@@ -120,9 +147,18 @@ impl Judge {
         }
     }
 
-    fn apply(&mut self, row: &[Reading]) {
-        for (track, reading) in self.tracks.iter_mut().zip(row) {
-            track.take(self.next, *reading);
+    fn taken(&self, sample: &Sample) -> Taken {
+        let sealed = || measure::sealed(sample);
+        Taken {
+            index: sample.index,
+            at: sample.t0_unix_ns,
+            sealed: self.asks_for_seals.then(sealed).flatten(),
+        }
+    }
+
+    fn apply(&mut self, row: &Row) {
+        for (track, reading) in self.tracks.iter_mut().zip(&row.readings) {
+            track.take(row.taken, *reading);
         }
         self.applied();
     }
@@ -134,9 +170,10 @@ impl Judge {
     }
 
     fn is_over(&self) -> bool {
-        if self.next >= self.max_samples {
-            return true;
-        }
+        self.next >= self.max_samples || self.objectives_end_it()
+    }
+
+    fn objectives_end_it(&self) -> bool {
         let stop_at_first = self.judging.stop == Stop::First;
         let mut holding = self
             .tracks
@@ -151,6 +188,11 @@ impl Judge {
     /// cell and has come, or every planned slot is accounted for.
     pub const fn is_decided(&self) -> bool {
         self.over
+    }
+
+    /// Whether the objectives themselves end sampling, and not only the planned number of samples.
+    pub fn is_decided_by_objectives(&self) -> bool {
+        self.objectives_end_it()
     }
 
     /// Samples that the decision rests on.
@@ -188,6 +230,11 @@ impl Judge {
                 self.invalid.get_or_insert_with(|| {
                     let (late, all) = (self.late_starts, self.starts);
                     format!("{late} of {all} starts were more than 100 ms late")
+                });
+            }
+            None if too_many_own(self.own_failures, self.starts + self.own_failures) => {
+                self.invalid.get_or_insert_with(|| {
+                    own_failures(self.own_failures, self.starts + self.own_failures)
                 });
             }
             None => {}

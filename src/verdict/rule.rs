@@ -4,10 +4,11 @@ use crate::plan::{Judging, Method};
 use crate::spec::objective::{Objective, Statistic};
 use crate::stats::Tally;
 use crate::stats::interval::{self, Interval, Sides};
+use crate::stats::look::Look;
 use crate::stats::sequential::{Account, Design, FAIL_RATIO};
 
 /// Chance of a false violation of all gating objectives of a cell together.
-const GAMMA: f64 = 0.05;
+pub(super) const GAMMA: f64 = 0.05;
 
 /// A rule and what it has counted.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +16,9 @@ pub(super) enum Rule {
     /// Looks after every sample.
     Sequential(Account),
     /// One look at the end.
-    Wilson {
+    Look {
         required: f64,
-        z: f64,
+        look: Look,
         tally: Tally,
         missing: u64,
     },
@@ -51,17 +52,22 @@ impl Rule {
         };
         let confidence_ppm = objective.confidence_ppm.unwrap_or(judging.confidence_ppm);
         let percent = f64::from(confidence_ppm) / 1e4;
+        let alpha = f64::from(1_000_000_u32.saturating_sub(confidence_ppm)) / 1e6;
+        let gamma = GAMMA / f64::from(gating.max(1));
         match judging.method {
             Method::Sequential => {
-                let alpha = f64::from(1_000_000_u32.saturating_sub(confidence_ppm)) / 1e6;
-                let gamma = GAMMA / f64::from(gating.max(1));
                 let ratio = judging.design_ratio;
                 let Some(design) = Design::with_ratios(required, alpha, gamma, ratio, FAIL_RATIO)
                 else {
                     return unprovable("no rule has these settings");
                 };
+                let ratios = if ratio.is_finite() {
+                    format!("ratios {ratio} and {FAIL_RATIO}")
+                } else {
+                    format!("no failure allowed, ratio {FAIL_RATIO}")
+                };
                 let words = format!(
-                    "sequential, {percent}% (alpha {}, gamma {}, ratios {ratio} and {FAIL_RATIO})",
+                    "sequential, {percent}% (alpha {}, gamma {}, {ratios})",
                     rounded(alpha),
                     rounded(gamma),
                 );
@@ -69,11 +75,28 @@ impl Rule {
             }
             Method::Wilson => {
                 let z = interval::z(f64::from(confidence_ppm) / 1e6, Sides::Two);
+                let look = Look::Wilson { z };
                 let words =
                     format!("wilson, {percent}% (z {z:.6}), one look at {max_samples} samples");
-                let rule = Self::Wilson {
+                let rule = Self::Look {
                     required,
-                    z,
+                    look,
+                    tally,
+                    missing,
+                };
+                (rule, words)
+            }
+            Method::Exact => {
+                let look = Look::Exact { alpha, gamma };
+                let words = format!(
+                    "exact, {percent}% (Clopper-Pearson, alpha {}, gamma {}), one look at \
+                     {max_samples} samples",
+                    rounded(alpha),
+                    rounded(gamma),
+                );
+                let rule = Self::Look {
+                    required,
+                    look,
                     tally,
                     missing,
                 };
@@ -86,7 +109,7 @@ impl Rule {
     pub(super) fn step(&mut self, good: bool) {
         match self {
             Self::Sequential(account) => account.step(good),
-            Self::Wilson { tally, .. }
+            Self::Look { tally, .. }
             | Self::Mean { tally, .. }
             | Self::Unprovable { tally, .. } => *tally = tally.with(good),
         }
@@ -96,7 +119,7 @@ impl Rule {
     pub(super) fn miss(&mut self, slots: u64) {
         match self {
             Self::Sequential(account) => account.miss(slots),
-            Self::Wilson { missing, .. }
+            Self::Look { missing, .. }
             | Self::Mean { missing, .. }
             | Self::Unprovable { missing, .. } => {
                 *missing = missing.saturating_add(slots);
@@ -107,7 +130,7 @@ impl Rule {
     pub(super) const fn tally(&self) -> Tally {
         match self {
             Self::Sequential(account) => account.tally(),
-            Self::Wilson { tally, .. }
+            Self::Look { tally, .. }
             | Self::Mean { tally, .. }
             | Self::Unprovable { tally, .. } => *tally,
         }
@@ -116,7 +139,7 @@ impl Rule {
     pub(super) const fn missing(&self) -> u64 {
         match self {
             Self::Sequential(account) => account.missing(),
-            Self::Wilson { missing, .. }
+            Self::Look { missing, .. }
             | Self::Mean { missing, .. }
             | Self::Unprovable { missing, .. } => *missing,
         }
@@ -125,7 +148,7 @@ impl Rule {
     pub(super) fn required(&self) -> f64 {
         match self {
             Self::Sequential(account) => account.design().required(),
-            Self::Wilson { required, .. } => *required,
+            Self::Look { required, .. } => *required,
             Self::Mean { .. } | Self::Unprovable { .. } => 0.0,
         }
     }
@@ -134,11 +157,14 @@ impl Rule {
     pub(super) fn bounds(&self) -> Interval {
         match self {
             Self::Sequential(account) => account.bounds(),
-            Self::Wilson {
-                z, tally, missing, ..
+            Self::Look {
+                look,
+                tally,
+                missing,
+                ..
             } => Interval {
-                lower: interval::wilson(tally.with_bad(*missing), *z).lower,
-                upper: interval::wilson(tally.with_good(*missing), *z).upper,
+                lower: look.bounds(tally.with_bad(*missing)).lower,
+                upper: look.bounds(tally.with_good(*missing)).upper,
             },
             Self::Mean { .. } | Self::Unprovable { .. } => Interval::UNKNOWN,
         }

@@ -72,7 +72,7 @@ fn results_are_applied_in_planned_order() {
     assert_eq!(verdict.decision, Decision::Violated);
     assert_eq!(verdict.n, 3);
 
-    let mut live = Judge::new(&[ttft_p95()], &judging(), 232);
+    let mut live = Judge::new(&[ttft_p95()], &judging(), 232, None);
     for sample in &all[..76] {
         live.take(sample);
         assert!(!live.is_decided(), "slots 0 to 3 are still open");
@@ -85,7 +85,7 @@ fn results_are_applied_in_planned_order() {
 #[test]
 fn the_record_gives_what_the_run_decided() {
     let objectives = [ttft_p95(), parse_success(), interruption(), tps_p05()];
-    let mut live = Judge::new(&objectives, &judging(), 600);
+    let mut live = Judge::new(&objectives, &judging(), 600, None);
     let mut record = evidence(objectives.to_vec(), 600, []);
     let mut index = 0;
     while !live.is_decided() {
@@ -150,7 +150,7 @@ fn a_call_that_we_called_off_leaves_a_gap_and_no_failure() {
 fn a_run_that_goes_on_counts_the_slots_that_its_predecessor_lost() {
     let mut before = samples(vec![true; 40]);
     before.remove(20);
-    let mut live = Judge::new(&[ttft_p95()], &judging(), 232);
+    let mut live = Judge::new(&[ttft_p95()], &judging(), 232, None);
     before.iter().for_each(|sample| live.take(sample));
     live.close_gaps();
     assert_eq!(live.used(), 39);
@@ -176,7 +176,7 @@ fn slots_beyond_the_plan_and_slots_seen_twice_change_nothing() {
 fn an_objective_that_can_no_longer_pass_is_closed_and_the_others_go_on() {
     // At 99 % two failures need 774 samples.
     let objectives = vec![parse_success(), interruption()];
-    let mut live = Judge::new(&objectives, &judging(), 700);
+    let mut live = Judge::new(&objectives, &judging(), 700, None);
     for index in 0..80 {
         let mut seen = good();
         seen.parse_ok = index != 20 && index != 50;
@@ -199,7 +199,7 @@ fn the_first_bad_news_ends_a_cell_where_the_spec_says_so() {
         stop: Stop::First,
         ..judging()
     };
-    let mut live = Judge::new(&[ttft_p95(), interruption()], &first, 232);
+    let mut live = Judge::new(&[ttft_p95(), interruption()], &first, 232, None);
     for index in 0..4 {
         live.take(&sample(index, slow(2000)));
     }
@@ -220,7 +220,7 @@ fn warnings_and_retries_neither_stop_a_run_nor_hold_it_open() {
         ..interruption()
     };
     let objectives = [ttft_p95(), warning, retry_success(), ttft_mean()];
-    let mut live = Judge::new(&objectives, &judging(), 232);
+    let mut live = Judge::new(&objectives, &judging(), 232, None);
     for index in 0..113 {
         assert!(!live.is_decided(), "{index}");
         let seen = if index < 4 { truncated() } else { good() };
@@ -246,7 +246,7 @@ fn warnings_and_retries_neither_stop_a_run_nor_hold_it_open() {
 
 #[test]
 fn with_nothing_that_gates_the_whole_plan_is_measured() {
-    let mut live = Judge::new(&[ttft_mean()], &judging(), 5);
+    let mut live = Judge::new(&[ttft_mean()], &judging(), 5, None);
     for index in 0..5 {
         assert!(!live.is_decided());
         live.take(&sample(index, slow(2000)));
@@ -434,12 +434,306 @@ fn wilson_looks_once_at_the_planned_size() {
             ..judging()
         },
         73,
+        None,
     );
     for index in 0..73 {
         assert!(!live.is_decided(), "one look, at the end");
         live.take(&sample(index, slow(2000)));
     }
     assert!(live.is_decided());
+}
+
+#[test]
+fn exact_looks_once_and_needs_the_fewest_clean_samples() {
+    let run = |failures: usize, n: usize, max_samples| {
+        let mut record = evidence(
+            vec![ttft_p95()],
+            max_samples,
+            samples((0..n).map(|i| i >= failures)),
+        );
+        record.header.judge.method = Method::Exact;
+        record.close = Some(close(CloseReason::Budget));
+        judge(&record).remove(0)
+    };
+    let verdict = run(0, 59, 59);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert!(verdict.lower >= 0.95 && verdict.upper == 1.0);
+    assert_eq!(
+        verdict.rule,
+        "exact, 95% (Clopper-Pearson, alpha 0.05, gamma 0.05), one look at 59 samples"
+    );
+    assert_eq!(run(0, 58, 58).decision, open(Inconclusive::Budget));
+    assert_eq!(run(1, 92, 92).decision, open(Inconclusive::Budget));
+    assert_eq!(run(1, 93, 93).decision, Decision::Pass);
+    assert_eq!(run(0, 60, 93).decision, open(Inconclusive::StoppedEarly));
+    // P(at least 6 of 59 fail | 5 %) = 0.0765, at least 7: 0.0280.
+    assert_eq!(run(6, 59, 59).decision, open(Inconclusive::Budget));
+    let violated = run(7, 59, 59);
+    assert_eq!(violated.decision, Decision::Violated);
+    assert!(violated.upper <= 0.95);
+}
+
+#[test]
+fn an_exact_pass_does_not_hang_on_samples_that_are_missing() {
+    let mut all = samples(vec![true; 59]);
+    all.remove(7);
+    let mut record = evidence(vec![ttft_p95()], 59, all);
+    record.header.judge.method = Method::Exact;
+    record.close = Some(close(CloseReason::Budget));
+    assert_eq!(decided(&record), [open(Inconclusive::Budget)]);
+    let mut all = samples(vec![true; 61]);
+    all.remove(7);
+    let mut record = evidence(vec![ttft_p95()], 61, all);
+    record.header.judge.method = Method::Exact;
+    record.close = Some(close(CloseReason::Budget));
+    assert_eq!(decided(&record), [open(Inconclusive::MissingSlots)]);
+}
+
+#[test]
+fn the_first_failure_ends_the_hope_of_a_pass_where_none_is_allowed() {
+    let strict = Judging {
+        design_ratio: f64::INFINITY,
+        ..judging()
+    };
+    let run = |outcomes: Vec<bool>| {
+        let mut record = evidence(vec![parse_success()], 600, []);
+        record.header.judge = strict.clone();
+        for (index, fine) in (0..).zip(outcomes) {
+            let mut seen = good();
+            seen.parse_ok = fine;
+            record.push(Line::Sample(Box::new(sample(index, seen))));
+        }
+        record.close = Some(close(CloseReason::Decided));
+        judge(&record).remove(0)
+    };
+    assert_eq!(
+        run(vec![true; 298]).decision,
+        open(Inconclusive::StoppedEarly)
+    );
+    assert_eq!(run(vec![true; 298]).further_clean, Some(1));
+    let pass = run(vec![true; 299]);
+    assert_eq!((pass.decision, pass.n), (Decision::Pass, 299));
+    assert!((0.99..0.9901).contains(&pass.lower), "{}", pass.lower);
+    assert!(pass.rule.contains("no failure allowed"), "{}", pass.rule);
+    let mut one = vec![true; 400];
+    one[20] = false;
+    let hopeless = run(one);
+    assert_eq!(hopeless.decision, open(Inconclusive::CannotPass));
+    assert_eq!((hopeless.lower, hopeless.further_clean), (0.0, None));
+    assert_eq!(run(vec![false; 10]).decision, Decision::Violated);
+    // And the setting survives the file.
+    let text = serde_json::to_string(&strict).unwrap();
+    assert!(text.contains("\"design_ratio\":\"zero_failure\""), "{text}");
+    assert_eq!(serde_json::from_str::<Judging>(&text).unwrap(), strict);
+}
+
+fn usable() -> Objective {
+    Objective {
+        text: "usable >= 95%".to_owned(),
+        metric: Metric::Usable,
+        bound: 0.95,
+        ..parse_success()
+    }
+}
+
+/// A cell that asks for seals, of which `lacks` says which samples lack theirs.
+fn with_seals(n: u64, allowance_ppm: u32, lacks: impl Fn(u64) -> bool) -> Evidence {
+    let seen = |index| {
+        let mut seen = good();
+        if lacks(index) {
+            seen.sealed = Some(false);
+            seen.findings = vec![finding(Class::MaskedTruncation, Phase::End)];
+        }
+        sample(index, seen)
+    };
+    let mut record = evidence(vec![usable()], 600, (0..n).map(seen));
+    record.header.seal_allowance_ppm = Some(allowance_ppm);
+    record.close = Some(close(CloseReason::Decided));
+    record
+}
+
+#[test]
+fn a_few_missing_seals_are_neither_good_nor_bad_and_are_told_with_the_pass() {
+    let verdict = judge(&with_seals(75, 20_000, |index| index == 30)).remove(0);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!(
+        (verdict.n, verdict.failures),
+        (74, 0),
+        "the one leaves the counts"
+    );
+    let seals = verdict.seals.unwrap();
+    assert_eq!(
+        (seals.stops, seals.unsealed, seals.violated),
+        (75, 1, false)
+    );
+    assert_eq!(
+        verdict.note.as_deref(),
+        Some("1 of 75 normal stops without the seal (1.3%, 2% allowed)")
+    );
+    let clean = judge(&with_seals(75, 20_000, |_| false)).remove(0);
+    assert_eq!((clean.decision, clean.note), (Decision::Pass, None));
+}
+
+#[test]
+fn more_missing_seals_than_allowed_violate_what_is_usable() {
+    let verdict = judge(&with_seals(200, 20_000, |index| index % 10 == 3)).remove(0);
+    assert_eq!(verdict.decision, Decision::Violated);
+    let seals = verdict.seals.unwrap();
+    assert!(seals.violated);
+    assert_eq!(
+        verdict.failing.len() as u64,
+        seals.unsealed,
+        "they are named"
+    );
+    assert_eq!(verdict.failing[0], 3);
+    let note = verdict.note.unwrap();
+    assert!(note.contains("normal stops without the seal ("), "{note}");
+    assert!(note.contains("2% allowed"), "{note}");
+    assert_eq!(verdict.upper, 1.0, "of the others nothing is said");
+    // All of them at once: nothing is left to be good or bad.
+    let none = judge(&with_seals(10, 20_000, |_| true)).remove(0);
+    assert_eq!((none.decision, none.n), (Decision::Violated, 0));
+}
+
+#[test]
+fn with_an_allowance_of_nothing_every_missing_seal_is_a_failure() {
+    let verdict = judge(&with_seals(75, 0, |index| index == 30)).remove(0);
+    assert_eq!((verdict.n, verdict.failures), (75, 1));
+    assert_eq!(verdict.seals, None);
+    assert_eq!(verdict.failing, [30]);
+}
+
+#[test]
+fn a_relay_that_leaves_out_as_many_seals_as_are_allowed_is_seldom_violated() {
+    // Both accounts hold at any time; one of the two has half of gamma.
+    use crate::stats::operating::operating;
+    use crate::stats::sequential::Design;
+    let design = Design::new(0.98, 0.025, 0.025).unwrap();
+    let oc = operating(&design, 600, false, 0.98);
+    assert!(oc.fail <= 0.025, "{oc:?}");
+    assert_eq!(crate::plan::budget::accounts(&[usable()], Some(20_000)), 2);
+    let rule = judge(&with_seals(1, 20_000, |_| false)).remove(0).rule;
+    assert!(rule.contains("gamma 0.025"), "{rule}");
+}
+
+#[test]
+fn missing_seals_violate_under_a_single_look_too() {
+    let mut record = with_seals(100, 20_000, |index| index % 5 == 0);
+    record.header.judge.method = Method::Exact;
+    record.header.sampling.max_samples = 100;
+    let verdict = judge(&record).remove(0);
+    assert_eq!(verdict.decision, Decision::Violated);
+    assert!(verdict.seals.unwrap().violated);
+}
+
+#[test]
+fn the_value_beside_a_quantile_agrees_with_its_share() {
+    // First tokens after 1 to 200 ms, in an order of their own; speeds of 20 tokens in 10 to 209 ms.
+    let place = |index: u64| (index * 77) % 200;
+    let seen = |index: u64| {
+        let mut seen = slow(place(index) + 1);
+        seen.packets.first = Some(ms(0));
+        seen.packets.last = Some(ms(place(index) + 60));
+        sample(index, seen)
+    };
+    let observed = |text: &str| {
+        let objective = Objective::parse(text).unwrap();
+        let mut record = evidence(vec![objective], 200, (0..200).map(seen));
+        record.header.judge.method = Method::Exact;
+        record.close = Some(close(CloseReason::Budget));
+        judge(&record).remove(0)
+    };
+    for (text, value, failures) in [
+        ("ttft.p50 < 101ms", 0.100, 100),
+        ("ttft.p50 < 100ms", 0.100, 101),
+        ("ttft.p95 <= 190ms", 0.190, 10),
+        ("ttft.p95 < 190ms", 0.190, 11),
+        ("ttft.p99 < 199ms", 0.198, 2),
+        ("ttft.p99 < 198ms", 0.198, 3),
+        ("ttft.p99.9 <= 200ms", 0.200, 0),
+    ] {
+        let verdict = observed(text);
+        assert_eq!(verdict.observed, Some(value), "{text}");
+        assert_eq!((verdict.n, verdict.failures), (200, failures), "{text}");
+        // The value keeps the promise exactly when enough samples do.
+        let objective = Objective::parse(text).unwrap();
+        let share = 1.0 - verdict.failures as f64 / 200.0;
+        let enough = share >= verdict.required - 1e-12;
+        assert_eq!(objective.op.holds(value, objective.bound), enough, "{text}");
+    }
+    // Of which more is better: the rank is counted from the top, the tenth slowest of 200.
+    let slowest = 20.0 / 0.249;
+    let verdict = observed(&format!("tps.p05 >= {slowest:.3}/s"));
+    let exactly = 21.0 * 80.0 / 84.0 / 0.249;
+    assert!(
+        (verdict.observed.unwrap() - exactly).abs() < 1e-9,
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn a_sample_that_an_objective_is_not_about_leaves_its_counts_and_its_budget() {
+    let all = |refusals: u64, n: u64| {
+        let seen = move |index| {
+            sample(
+                index,
+                if index < refusals {
+                    refused(503)
+                } else {
+                    good()
+                },
+            )
+        };
+        let record = evidence(vec![parse_success()], 400, (0..n).map(seen));
+        judge(&record).remove(0)
+    };
+    let verdict = all(20, 393);
+    assert_eq!(verdict.decision, Decision::Pass);
+    assert_eq!(
+        (verdict.n, verdict.failures, verdict.ineligible),
+        (373, 0, 20)
+    );
+    // 372 are left of 400: too few for 99 %.
+    assert_eq!(all(28, 400).decision, open(Inconclusive::CannotPass));
+}
+
+#[test]
+fn interruptions_and_time_outs_are_the_worst_value_and_never_left_out() {
+    for objective in [
+        "ttft.p95 < 60s",
+        "total.p95 < 60s",
+        "jitter.p95 < 60s",
+        "tps.p05 >= 1/s",
+    ] {
+        let objective = Objective::parse(objective).unwrap();
+        let all = (0..20).map(|index| sample(index, if index < 2 { refused(503) } else { good() }));
+        let verdict = judge(&evidence(vec![objective.clone()], 232, all)).remove(0);
+        assert_eq!((verdict.n, verdict.failures), (20, 2), "{}", objective.text);
+        let censored = verdict.censored || verdict.observed == Some(0.0);
+        assert!(censored, "{}: {verdict:?}", objective.text);
+    }
+}
+
+#[test]
+fn calls_for_which_this_machine_had_no_means_help_no_verdict_and_spoil_the_run() {
+    use crate::observation::{Ending, Loss};
+    let run = |failed: u64| {
+        let seen = move |index| {
+            let mut seen = good();
+            if index % 30 == 7 && index / 30 < failed {
+                seen.ending = Ending::Cancelled;
+                seen.lost = Some(Loss::Local);
+            }
+            sample(index, seen)
+        };
+        judge(&evidence(vec![ttft_p95()], 400, (0..113).map(seen))).remove(0)
+    };
+    let one = run(1);
+    assert_eq!((one.n, one.failures, one.missing), (112, 0, 1));
+    assert_eq!(one.decision, Decision::Pass, "as with one failure");
+    let two = run(2);
+    assert_eq!(two.decision, open(Inconclusive::InvalidRun));
+    assert!(two.note.unwrap().contains("on our side"));
 }
 
 #[test]

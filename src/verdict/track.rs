@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use super::rule::Rule;
+use super::bursts::Buckets;
+use super::rule::{GAMMA, Rule};
+use super::seals::SealAccount;
 use super::{Decision, Inconclusive, Verdict};
-use crate::measure::metric::{Direction, Unit};
+use crate::measure::metric::{Direction, Metric, Unit};
 use crate::measure::{Outcome, Reading};
+use crate::plan::budget;
 use crate::plan::{Judging, Mode};
-use crate::spec::objective::{Objective, Severity, Statistic};
+use crate::spec::objective::{Objective, Statistic};
 use crate::stats::float;
-use crate::stats::interval::{self, Interval};
+use crate::stats::interval::Interval;
 use crate::stats::quantile;
 use crate::stats::sequential::{Account, Standing};
 
 /// Failing samples that a verdict names.
-const NAMED_FAILURES: usize = 16;
+pub(super) const NAMED_FAILURES: usize = 16;
 /// Further samples that an objective that cannot pass is given to show a violation.
 const LAST_CHANCE: u64 = 10;
 /// One undefined value in so many is still fine.
@@ -31,6 +34,17 @@ pub(super) struct End {
     pub(super) used_up: bool,
     /// Why sampling stopped before that, in words.
     pub(super) stopped: Option<String>,
+}
+
+/// What a sample is beside its readings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Its slot.
+    pub(super) index: u64,
+    /// When it started, nanoseconds since the epoch.
+    pub(super) at: u64,
+    /// Of a normal stop, whether its seal is there.
+    pub(super) sealed: Option<bool>,
 }
 
 /// One objective being judged.
@@ -52,20 +66,30 @@ pub(super) struct Track {
     bursts: u64,
     /// Each rate, the seconds over which it was taken, and whether it was good.
     rates: Vec<(f64, f64, bool)>,
+    /// The samples that counted, by time.
+    buckets: Buckets,
+    /// Normal stops and their seals, where the objective goes by an allowance.
+    seals: Option<SealAccount>,
+    /// Samples with which nothing is wrong but that the seal is missing; neither good nor bad.
+    unsealed: u64,
     /// Samples when a pass went out of reach.
     hopeless_at: Option<u64>,
     decision: Option<Decision>,
 }
 
 impl Track {
-    /// `gating` is the number of objectives among which the chance of a false violation is split.
+    /// `accounts` is the number of accounts among which the chance of a false violation is split.
     pub(super) fn new(
         objective: &Objective,
         judging: &Judging,
         max_samples: u64,
-        gating: u32,
+        accounts: u32,
+        seal_allowance_ppm: Option<u32>,
     ) -> Self {
-        let (rule, rule_words) = Rule::new(objective, judging, max_samples, gating);
+        let (rule, rule_words) = Rule::new(objective, judging, max_samples, accounts);
+        let seals = seal_allowance_ppm
+            .filter(|ppm| *ppm > 0 && objective.metric == Metric::Usable)
+            .and_then(|ppm| SealAccount::new(ppm, GAMMA / f64::from(accounts.max(1))));
         let decision = matches!(rule, Rule::Unprovable { .. })
             .then_some(Decision::Inconclusive(Inconclusive::CannotPass));
         let guard = judging.mode == Mode::Guard;
@@ -82,6 +106,9 @@ impl Track {
             failing: Vec::new(),
             bursts: 0,
             rates: Vec::new(),
+            buckets: Buckets::new(),
+            seals,
+            unsealed: 0,
             hopeless_at: None,
             decision,
         }
@@ -91,14 +118,9 @@ impl Track {
         &self.objective
     }
 
-    /// Whether it fails the cell, and so takes its part of the chance of a false violation.
-    pub(super) fn gates(objective: &Objective) -> bool {
-        objective.severity == Severity::Gate && objective.statistic != Statistic::Mean
-    }
-
     /// Whether sampling goes on until it is decided.
     pub(super) fn holds_open(&self) -> bool {
-        Self::gates(&self.objective) && self.objective.gates()
+        budget::fails_cell(&self.objective) && self.objective.gates()
     }
 
     /// Where it stands, once decided for good.
@@ -115,9 +137,20 @@ impl Track {
     ///
     /// One that can no longer pass is not waited for, but samples that come for the others may
     /// still show that it is violated, which says more.
-    pub(super) fn take(&mut self, index: u64, reading: Reading) {
+    pub(super) fn take(&mut self, taken: Taken, reading: Reading) {
+        let Taken { index, at, sealed } = taken;
         if self.is_final() {
             return;
+        }
+        if let Some(seals) = &mut self.seals {
+            if let Some(sealed) = sealed {
+                seals.take(index, sealed);
+            }
+            if reading == Reading::Unsealed {
+                self.unsealed += 1;
+                self.decision = self.decide();
+                return;
+            }
         }
         let good = match self.objective.outcome_of(reading) {
             Outcome::Good => true,
@@ -142,6 +175,7 @@ impl Track {
         if !good && self.failing.len() < NAMED_FAILURES {
             self.failing.push(index);
         }
+        self.buckets.take(at, good);
         self.rule.step(good);
         self.decision = self.decide();
         let most = self.most();
@@ -157,6 +191,9 @@ impl Track {
     pub(super) fn miss(&mut self, slots: u64) {
         if !self.is_final() {
             self.rule.miss(slots);
+            if let Some(seals) = &mut self.seals {
+                seals.miss(slots);
+            }
         }
     }
 
@@ -173,8 +210,13 @@ impl Track {
         let Rule::Sequential(account) = &self.rule else {
             return self.decision;
         };
+        if self.lacks_seals() {
+            return Some(Decision::Violated);
+        }
         // Samples that this objective cannot use are lost to it; what is left is its own maximum.
-        let eligible = self.max_samples.saturating_sub(self.ineligible);
+        let eligible = self
+            .max_samples
+            .saturating_sub(self.ineligible + self.unsealed);
         if self.futility && self.undefined > eligible / UNDEFINED_ONE_IN {
             return Some(Decision::Inconclusive(Inconclusive::UndefinedMetric));
         }
@@ -191,6 +233,11 @@ impl Track {
         }
     }
 
+    /// Whether more normal stops lack their seal than is allowed.
+    fn lacks_seals(&self) -> bool {
+        self.seals.as_ref().is_some_and(SealAccount::is_violated)
+    }
+
     /// Whether a violation may still show in the few samples that a hopeless objective is given.
     fn has_last_chance(&self, account: &Account) -> bool {
         let n = account.tally().n();
@@ -200,7 +247,7 @@ impl Track {
 
     /// Most samples that the objective can ever count, where futility is looked at.
     fn most(&self) -> Option<u64> {
-        let lost = self.ineligible + self.undefined;
+        let lost = self.ineligible + self.undefined + self.unsealed;
         self.futility.then(|| self.max_samples.saturating_sub(lost))
     }
 
@@ -213,13 +260,20 @@ impl Track {
     pub(super) fn verdict(&self, end: &End) -> Verdict {
         let tally = self.rule.tally();
         let (decision, note) = self.conclude(end);
+        let lacks_seals = decision == Decision::Violated && self.lacks_seals();
+        let note = match decision {
+            Decision::Pass | Decision::Violated => joined(note, self.seals_in_words()),
+            Decision::Inconclusive(_) => note,
+        };
         let mut bounds = self.rule.bounds();
         // The thresholds are whole numbers of samples; their rounding must not show as a pass below
         // the required share.
         match decision {
             Decision::Pass if !self.guard => bounds.lower = bounds.lower.max(self.rule.required()),
-            Decision::Violated => bounds.upper = bounds.upper.min(self.rule.required()),
-            Decision::Pass | Decision::Inconclusive(_) => {}
+            Decision::Violated if !lacks_seals => {
+                bounds.upper = bounds.upper.min(self.rule.required());
+            }
+            Decision::Pass | Decision::Violated | Decision::Inconclusive(_) => {}
         }
         if matches!(self.rule, Rule::Mean { .. }) {
             bounds = Interval::UNKNOWN;
@@ -240,7 +294,12 @@ impl Track {
             observed,
             censored,
             further_clean: self.further_clean(decision),
-            failing: self.failing.clone(),
+            failing: match &self.seals {
+                Some(seals) if lacks_seals => seals.unsealed().to_vec(),
+                Some(_) | None => self.failing.clone(),
+            },
+            seals: self.seals.as_ref().map(SealAccount::summary),
+            bursty: self.buckets.diagnose(),
             note,
         }
     }
@@ -249,6 +308,10 @@ impl Track {
         let open = |reason| Decision::Inconclusive(reason);
         if let Some(why) = &end.invalid {
             return (open(Inconclusive::InvalidRun), Some(why.clone()));
+        }
+        // A seal that is missing is no matter of time.
+        if self.lacks_seals() && !matches!(self.decision, Some(Decision::Pass)) {
+            return (Decision::Violated, None);
         }
         if let Some(why) = end.doubt.and_then(|lag| self.moved_by(lag)) {
             return (open(Inconclusive::InvalidRun), Some(why));
@@ -276,18 +339,20 @@ impl Track {
         match &self.rule {
             Rule::Mean { .. } => self.conclude_mean(),
             Rule::Unprovable { .. } => (open(Inconclusive::CannotPass), None),
-            Rule::Wilson { .. } if !end.used_up => {
+            Rule::Look { .. } if !end.used_up => {
                 (open(Inconclusive::StoppedEarly), end.stopped.clone())
             }
-            Rule::Wilson {
-                required, z, tally, ..
+            Rule::Look {
+                required,
+                look,
+                tally,
+                missing,
             } => {
-                let bounds = self.rule.bounds();
-                if bounds.lower >= *required {
+                if look.passes(tally.with_bad(*missing), *required) {
                     (Decision::Pass, None)
-                } else if bounds.upper < *required {
+                } else if look.fails(tally.with_good(*missing), *required) {
                     (Decision::Violated, None)
-                } else if interval::wilson(*tally, *z).lower >= *required {
+                } else if look.passes(*tally, *required) {
                     (open(Inconclusive::MissingSlots), gaps())
                 } else {
                     self.unshown(Inconclusive::Budget, None)
@@ -418,6 +483,10 @@ impl Track {
         }
     }
 
+    fn seals_in_words(&self) -> Option<String> {
+        self.seals.as_ref().and_then(SealAccount::words)
+    }
+
     fn worst(&self) -> f64 {
         match (
             self.objective.metric.direction(),
@@ -453,5 +522,13 @@ impl Track {
             Some(_) => (None, true),
             None => (None, false),
         }
+    }
+}
+
+/// Two notes as one.
+fn joined(first: Option<String>, second: Option<String>) -> Option<String> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(format!("{first}; {second}")),
+        (first, second) => first.or(second),
     }
 }

@@ -161,7 +161,7 @@ impl Step {
 impl Case {
     pub(crate) fn asked(&self) -> Asked {
         Asked {
-            protocol: Protocol::OpenaiChat,
+            protocol: self.protocol(),
             stream: true,
             model: self
                 .request
@@ -175,6 +175,13 @@ impl Case {
             expect: Expect::default(),
             keep_text: true,
         }
+    }
+
+    /// The protocol that is spoken; a raw case is read as a chat.
+    pub(crate) fn protocol(&self) -> Protocol {
+        let named = |protocol: &&Protocol| protocol.as_str() == self.protocol;
+        let mut known = Protocol::ALL.iter().filter(named);
+        known.next().copied().unwrap_or(Protocol::OpenaiChat)
     }
 
     fn framing(&self) -> &str {

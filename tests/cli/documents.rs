@@ -169,6 +169,66 @@ fn a_plan_is_shown_before_anything_is_sent() {
     assert_eq!(server.requests(), 10);
 }
 
+/// A spec of two gating objectives and a warning, never run.
+const PROMISES: &str = "relayproof: 1
+relays:
+  - { name: r, base_url: \"http://127.0.0.1:9/v1\", models: [m] }
+slos:
+  - ttft.p95 < 1.5s
+  - parse_success >= 99%
+  - { expect: jitter.p95 < 150ms, severity: warn }
+";
+
+#[test]
+fn a_plan_says_what_a_relay_of_stated_quality_has_to_expect() {
+    let place = Place::new();
+    place.write("s.yaml", PROMISES);
+    let seen = place.run(&["plan", "s.yaml", "--assume", "99.5%", "--assume", "90%"]);
+    seen.exits(0)
+        .says("a relay at a fifth of the allowed failure odds")
+        .says("a relay that is good in 99.5% of its calls")
+        .says("a relay that is good in 90% of its calls")
+        .says("together");
+    assert!(
+        seen.out.lines().all(|line| line.chars().count() <= 80),
+        "{seen}"
+    );
+    let document = place
+        .run(&["plan", "s.yaml", "--assume", "99.5%", "--format", "json"])
+        .exits(0)
+        .json();
+    assert_eq!(document["schema"], 1);
+    let objectives = document["objectives"].as_array().unwrap();
+    assert_eq!(objectives.len(), 3);
+    assert_eq!(objectives[1]["clean_samples"], 373);
+    assert_eq!(objectives[1]["tolerated_failures"], 4);
+    assert_eq!(objectives[2]["waited_for"], false);
+    let near = |value: &serde_json::Value, wanted: f64, off: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - wanted).abs() <= off, "{value} is not {wanted}");
+    };
+    let [good, assumed] = document["scenarios"].as_array().unwrap().as_slice() else {
+        panic!("{document}");
+    };
+    assert_eq!(good["relay"], "fifth_of_allowed_odds");
+    // The published table: 570 samples and a pass in 94 % at 99.8 %, 685 samples at 99.5 %.
+    near(&good["objectives"][1]["pass"], 0.940, 0.002);
+    near(&good["objectives"][1]["samples"], 570.0, 3.0);
+    near(&good["together"]["samples_at_least"], 570.0, 3.0);
+    near(&assumed["objectives"][1]["samples"], 685.0, 3.0);
+    assert_eq!(assumed["assumed"], 0.995);
+    let cell = &document["cells"][0];
+    let calls = cell["expected_calls"].as_u64().unwrap();
+    assert!((568..=574).contains(&calls), "{calls}");
+    assert!(cell["expected_tokens"].as_u64() < cell["max_tokens"].as_u64());
+    for wrong in ["99.5", "101%", "many"] {
+        place
+            .run(&["plan", "s.yaml", "--assume", wrong])
+            .exits(2)
+            .complains("--assume");
+    }
+}
+
 #[test]
 fn the_plan_of_a_spec_with_mistakes_is_empty() {
     let place = Place::new();

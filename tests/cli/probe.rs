@@ -162,6 +162,19 @@ fn a_whole_answer_is_ok_and_its_times_are_in_order() {
 }
 
 #[test]
+fn a_whole_answer_is_ok_in_anthropic_messages_too() {
+    let (place, embedded) = (Place::new(), Embedded::start(quick()));
+    let document = probe(
+        &place,
+        embedded.relay().origin(),
+        &["--protocol", "anthropic-messages", "--usage", "--seal"],
+    );
+    hold_to(&document, "ok", "none", 200.into(), (true, false));
+    assert_eq!(document["tokens"]["output"], 8);
+    assert_eq!(document["finish_reason"], "end_turn");
+}
+
+#[test]
 fn every_way_to_fail_has_its_outcome_and_its_party() {
     let place = Place::new();
     let limited = answering(json(

@@ -4,8 +4,10 @@
   middleboxes.py RELAYPROOF [LITELLM]
 
 LiteLLM proxy and nginx (TLS, private CA) each stand in front of `relayproof simulate`. A spec must
-pass through each, and an upstream that is cut in mid-stream must be reported as what the client
-really saw. Loopback only. Exit 0 passed, 77 nothing could be run, 1 failed.
+pass through each, and an upstream that fails in one of many ways must be reported as what the client
+really saw: the class that the bytes deserve, and the seal where the bytes hide everything. nginx is
+also tried as it comes, with its buffers, and as it is often set, with gzip.
+Loopback only. Exit 0 passed, 77 nothing could be run, 1 failed.
 """
 import json
 import os
@@ -65,22 +67,23 @@ def answers(url):
         return answer.status == 200
 
 
-def upstream(*faults):
-    command = [RELAYPROOF, "simulate", "--first-token", "40ms", "--token-gap", "20ms", "--tokens", "24"]
+def upstream(*faults, tokens=24):
+    command = [RELAYPROOF, "simulate", "--first-token", "40ms", "--token-gap", "20ms", "--tokens", str(tokens)]
     for fault in faults:
         command += ["--fault", fault]
     child = start(command, stdout=subprocess.PIPE, text=True)
     return child.stdout.readline().strip()
 
 
-def spec(name, base_url, ca=None):
+def spec(name, base_url, ca=None, protocol="openai-chat", model="test-model"):
     text = f"""relayproof: 1
 name: {name}
 relays:
   - name: {name}
     base_url: {base_url}
+    protocol: {protocol}
     api_key: {{ env: REAL_TEST_KEY }}
-    models: [test-model]
+    models: [{model}]
     timeouts: {{ first_token: 20s }}
 """
     if ca:
@@ -112,8 +115,9 @@ def run_spec(claim, path):
     check(claim, code == 0, f"exit {code}\n{out}\n{err}")
 
 
-def probe(base_url, *more):
-    code, out, err = command("probe", base_url, "--model", "test-model", "--format", "json", "--timeout", "total=30s", *more)
+def probe(base_url, *more, model="test-model"):
+    code, out, err = command("probe", base_url, "--model", model, "--format", "json",
+                             "--timeout", "first_token=30s,idle=5s,total=60s", *more)
     try:
         return code, json.loads(out)
     except ValueError:
@@ -132,10 +136,11 @@ def certificates():
             "-days", "2", "-extfile", "leaf.ext", "-out", "cert.pem")
 
 
-def nginx(ports_to_upstreams):
+def nginx(locations):
+    """One server for each port: {port: (upstream base URL, lines of its location)}."""
     certificates()
     servers = ""
-    for port, (base, buffering) in ports_to_upstreams.items():
+    for port, (base, settings) in locations.items():
         servers += f"""
     server {{
         listen 127.0.0.1:{port} ssl;
@@ -147,7 +152,7 @@ def nginx(ports_to_upstreams):
             proxy_pass {base.removesuffix('/v1')};
             proxy_http_version 1.1;
             proxy_set_header Connection "";
-            proxy_buffering {buffering};
+            {settings}
         }}
     }}"""
     version = subprocess.run([NGINX, "-v"], capture_output=True, text=True).stderr
@@ -171,39 +176,49 @@ http {{
 }}
 """)
     child = start([NGINX, "-c", str(conf), "-p", str(FOLDER)])
-    for port in ports_to_upstreams:
+    for port in locations:
         wait_for("nginx", lambda: listens(port), child)
     return FOLDER / "ca.pem"
 
 
-def litellm(routes):
-    """One LiteLLM proxy for each upstream: routes is {port: upstream base URL}."""
-    for port, base in routes.items():
-        config = FOLDER / f"litellm-{port}.yaml"
-        config.write_text(f"""model_list:
-  - model_name: test-model
-    litellm_params:
-      model: openai/test-model
-      api_base: {base}
-      api_key: unused
-litellm_settings:
-  num_retries: 0
-general_settings:
-  master_key: {KEY}
+def litellm(models):
+    """A LiteLLM proxy with one model for each upstream: {name: (provider, upstream base URL)}."""
+    port, config = free_port(), FOLDER / "litellm.yaml"
+    listed = "".join(f"""
+  - model_name: {name}
+    litellm_params: {{ model: {provider}/{name}, api_base: "{base}", api_key: unused }}"""
+                     for name, (provider, base) in models.items())
+    config.write_text(f"""model_list:{listed}
+litellm_settings: {{ num_retries: 0 }}
+router_settings: {{ disable_cooldowns: true }}
+general_settings: {{ master_key: {KEY} }}
 """)
-        environment = dict(os.environ, LITELLM_MODE="PRODUCTION", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="127.0.0.1,localhost")
-        environment.pop("DATABASE_URL", None)
-        child = start([LITELLM, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"], env=environment)
-        wait_for("litellm", lambda: answers(f"http://127.0.0.1:{port}/health/liveliness"), child, 180)
+    environment = dict(os.environ, LITELLM_MODE="PRODUCTION", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="127.0.0.1,localhost")
+    environment.pop("DATABASE_URL", None)
+    child = start([LITELLM, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"], env=environment)
+    wait_for("litellm", lambda: answers(f"http://127.0.0.1:{port}/health/liveliness"), child, 300)
+    return f"http://127.0.0.1:{port}/v1"
 
 
-def with_nginx(good, cut, reset):
+def holds(seen, outcome, detail=None, party=None):
+    """Whether a probe's outcome, its leading finding and its party are these."""
+    details = [finding.get("detail") for finding in seen.get("findings", []) if finding["class"] == outcome]
+    return (seen.get("outcome") == outcome
+            and (detail is None or detail in details)
+            and (party is None or seen.get("attribution") == party))
+
+
+def with_nginx(good, long, cut, reset):
     if not pathlib.Path(NGINX).exists():
         skipped.append("nginx: not installed")
         return
-    ports = {free_port(): (good, "off"), free_port(): (cut, "off"), free_port(): (reset, "off")}
-    ca = nginx(ports)
-    good_port, cut_port, reset_port = ports
+    good_port, cut_port, reset_port, plain_port, roomy_port, gzip_port, asking_port = (free_port() for _ in range(7))
+    straight, gzip = "proxy_buffering off;", "proxy_buffering off; gzip on; gzip_types *; gzip_proxied any; gzip_min_length 0;"
+    # The last one asks the one before for gzip, whatever its own client asked for.
+    asking = "proxy_buffering off; proxy_set_header Accept-Encoding gzip; proxy_ssl_verify off;"
+    ca = nginx({good_port: (good, straight), cut_port: (cut, straight), reset_port: (reset, straight),
+                plain_port: (long, ""), roomy_port: (good, "proxy_buffer_size 16k;"), gzip_port: (good, gzip),
+                asking_port: (f"https://127.0.0.1:{gzip_port}/v1", asking)})
     run_spec("a spec passes through nginx over TLS with a private CA", spec("nginx", f"https://localhost:{good_port}/v1", ca))
     for transport in ("raw", "reqwest"):
         more = ["--ca-file", str(ca), "--transport", transport]
@@ -214,36 +229,70 @@ def with_nginx(good, cut, reset):
             code, seen = probe(f"https://localhost:{port}/v1", *more)
             check(f"nginx, {transport}: {kind} upstream is a truncation for the client",
                   code == 1 and seen.get("outcome") == "truncated-no-terminator" and seen.get("interrupted") is True, seen)
+        code, seen = probe(f"https://localhost:{plain_port}/v1", *more)
+        check(f"nginx as it comes, {transport}: its buffers let a long answer go in big blocks, and that is said",
+              code == 1 and holds(seen, "not-streamed", "big blocks with long pauses between"), seen)
+        code, seen = probe(f"https://localhost:{roomy_port}/v1", *more)
+        check(f"nginx with room for the whole answer, {transport}: it comes in one burst, and that is said",
+              code == 1 and holds(seen, "not-streamed", "the whole answer in one burst", "relay-gateway"), seen)
+        code, seen = probe(f"https://localhost:{gzip_port}/v1", *more)
+        check(f"nginx with gzip on, {transport}: nobody asked for it, so the stream is ok",
+              code == 0 and seen.get("outcome") == "ok", seen)
+        code, seen = probe(f"https://localhost:{asking_port}/v1", *more)
+        check(f"nginx that asks for gzip itself, {transport}: a coding that the client never asked for",
+              code == 1 and holds(seen, "protocol-violation", "a coding that was not asked for", "relay-middleware"), seen)
     code, seen = probe(f"https://localhost:{good_port}/v1")
     check("nginx: without the CA it is a TLS failure", code == 1 and seen.get("outcome") == "tls-failure", seen)
 
 
-def with_litellm(good, cut, reset):
+# What LiteLLM makes of each fault: the outcome without a seal, and with one. Where both are the same, its
+# bytes say it; where only the seal does, it has invented an ending.
+AFTER_5 = "=100%,after_tokens=5"
+LITELLM_MAKES = {
+    "truncate" + AFTER_5: ("ok", "masked-truncation"),
+    "fake_done" + AFTER_5: ("ok", "masked-truncation"),
+    "drop_seal=100%": ("ok", "masked-truncation"),
+    "truncate_fin" + AFTER_5: ("error-in-stream", "error-in-stream"),
+    "truncate_rst" + AFTER_5: ("error-in-stream", "error-in-stream"),
+    "error_in_stream" + AFTER_5: ("error-in-stream", "error-in-stream"),
+    "malformed_json" + AFTER_5: ("error-in-stream", "error-in-stream"),
+    "split_json" + AFTER_5: ("error-in-stream", "error-in-stream"),
+    "stall" + AFTER_5: ("stalled", "stalled"),
+    "status=100%,code=503": ("http-error", "http-error"),
+    "status=100%,code=429": ("http-error", "http-error"),
+    "fake_200=100%": ("empty-answer", "empty-answer"),
+    "fake_200_html=100%": ("empty-answer", "empty-answer"),
+    "fake_200_empty=100%": ("empty-answer", "empty-answer"),
+    "error_as_content=100%": ("error-as-content", "error-as-content"),
+    # It puts its own label on every answer.
+    "wrong_model=100%": ("ok", "ok"),
+}
+
+
+def with_litellm(good):
     if not LITELLM or not pathlib.Path(LITELLM).exists():
         skipped.append("litellm: not installed")
         return
-    routes = {free_port(): good, free_port(): cut, free_port(): reset}
-    litellm(routes)
-    good_port, cut_port, reset_port = routes
-    run_spec("a spec passes through LiteLLM", spec("litellm", f"http://127.0.0.1:{good_port}/v1"))
-    code, seen = probe(f"http://127.0.0.1:{good_port}/v1")
-    check("LiteLLM: an honest stream is ok", code == 0 and seen.get("outcome") == "ok", seen)
-    # LiteLLM turns an early but clean upstream end into a legal one: no single stream can show that,
-    # the seal does.
-    code, seen = probe(f"http://127.0.0.1:{cut_port}/v1", "--seal")
-    check("LiteLLM: a clean early end upstream is never ok under a seal",
-          code == 1 and seen.get("outcome") in ("masked-truncation", "truncated-no-terminator", "silent-truncation", "error-in-stream"), seen)
-    print(f"        (it was {seen.get('outcome')})")
-    code, seen = probe(f"http://127.0.0.1:{reset_port}/v1", "--seal")
-    check("LiteLLM: a reset upstream is reported",
-          code == 1 and seen.get("outcome") in ("error-in-stream", "truncated-no-terminator", "masked-truncation"), seen)
-    print(f"        (it was {seen.get('outcome')})")
+    named = {fault: f"upstream-{number}" for number, fault in enumerate(LITELLM_MAKES)}
+    models = {name: ("openai", upstream(fault)) for fault, name in named.items()}
+    base = litellm({"test-model": ("openai", good), **models})
+    probe(base)                              # its first call loads modules for seconds
+    run_spec("a spec passes through LiteLLM", spec("litellm", base))
+    for seal in ([], ["--seal"]):
+        code, seen = probe(base, *seal)
+        check(f"LiteLLM{', sealed' if seal else ''}: an honest stream is ok", code == 0 and seen.get("outcome") == "ok", seen)
+    for fault, (unsealed, sealed) in LITELLM_MAKES.items():
+        for seal, outcome in (([], unsealed), (["--seal"], sealed)):
+            _, seen = probe(base, *seal, model=named[fault])
+            check(f"LiteLLM over {fault}{', sealed' if seal else ''}: {outcome}", seen.get("outcome") == outcome, seen)
+    for protocol, place in (("openai-responses", base), ("anthropic-messages", base.removesuffix("/v1"))):
+        run_spec(f"a spec in {protocol} passes through LiteLLM", spec(f"litellm-{protocol}", place, protocol=protocol))
 
 
 def main():
-    good, cut, reset = upstream(), upstream("truncate=100%,after_tokens=5"), upstream("truncate_rst=100%,after_tokens=5")
-    with_nginx(good, cut, reset)
-    with_litellm(good, cut, reset)
+    good = upstream()
+    with_nginx(good, upstream(tokens=64), upstream("truncate=100%,after_tokens=5"), upstream("truncate_rst=100%,after_tokens=5"))
+    with_litellm(good)
     leaks = [str(path) for path in (FOLDER / "runs").rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     check("the key is in no file of the runs", not leaks, leaks)
 

@@ -188,9 +188,13 @@ impl<S: AsyncRead + Unpin> Input<'_, S> {
 }
 
 pub(crate) fn post(body: &Value) -> Vec<u8> {
+    post_to("/v1/chat/completions", body)
+}
+
+pub(crate) fn post_to(path: &str, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: relay\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: relay\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )

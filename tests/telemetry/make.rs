@@ -63,6 +63,7 @@ pub(crate) fn header() -> Header {
         base_url: "https://relay.example:8443/v1".into(),
         protocol: Protocol::OpenaiChat,
         transport: TransportKind::Raw,
+        stream: true,
         max_tokens: Some(128),
         prompt: Vec::new(),
         sampling: Sampling {
@@ -85,6 +86,9 @@ pub(crate) fn header() -> Header {
             tokens: Tokens::Usage,
         },
         otel: OtelSettings::default(),
+        seal_allowance_ppm: None,
+        earlier_runs: Vec::new(),
+        core_digest: String::new(),
         objectives: vec![objective()],
         price: None,
     }
@@ -294,6 +298,8 @@ pub(crate) fn facts(outcome: SampleOutcome) -> SampleFacts {
 
 pub(crate) fn violated() -> Verdict {
     Verdict {
+        seals: None,
+        bursty: None,
         objective: objective().text,
         decision: Decision::Violated,
         n: 14,

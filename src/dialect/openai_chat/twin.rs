@@ -121,8 +121,10 @@ impl Watch {
             | Signal::Usage(_)
             | Signal::Error { .. }
             | Signal::Flaw(_)
+            | Signal::CallFault(_)
             | Signal::Odd(_)
-            | Signal::Terminator => self.other = true,
+            | Signal::Terminator
+            | Signal::Restart => self.other = true,
         }
     }
 }

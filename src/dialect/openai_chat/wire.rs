@@ -86,7 +86,7 @@ pub(super) struct Delta<'a> {
 pub(super) struct More<'a> {
     pub(super) refusal: Option<Text<'a>>,
     pub(super) reasoning: Option<Cow<'a, str>>,
-    pub(super) tool_calls: Vec<ToolCall<'a>>,
+    pub(super) tool_calls: Option<Few<ToolCall<'a>, 128>>,
     pub(super) function_call: Option<Function<'a>>,
     pub(super) error: Option<Said<'a>>,
 }
@@ -119,8 +119,8 @@ impl<'de> Visitor<'de> for DeltaVisitor {
                     }
                 }
                 "tool_calls" => {
-                    if let Some(calls) = map.next_value()? {
-                        delta.more().tool_calls = calls;
+                    if let Some(calls) = map.next_value::<Option<_>>()? {
+                        delta.more().tool_calls = Some(calls);
                     }
                 }
                 "function_call" => {

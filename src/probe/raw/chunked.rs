@@ -8,6 +8,12 @@ use crate::stream::FramingFault;
 /// Longest chunk-size line, extensions included.
 const MAX_SIZE_LINE: u32 = 4 * 1024;
 
+/// Most bytes of all chunk-size lines of a body beyond what a size needs: extensions and padding.
+const MAX_EXTENSIONS: u32 = 1024 * 1024;
+
+/// A size line without extension or padding: 16 digits and CR.
+const PLAIN_SIZE_LINE: u32 = 17;
+
 /// Most bytes of the trailer section.
 const MAX_TRAILERS: u32 = 16 * 1024;
 
@@ -28,6 +34,8 @@ pub(super) struct Chunked {
     left: u64,
     /// Bytes of the current size line or of the trailer section so far.
     line: u32,
+    /// Bytes of all size lines that no size needs.
+    extensions: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +65,7 @@ impl Chunked {
             state: State::SizeStart,
             left: 0,
             line: 0,
+            extensions: 0,
         }
     }
 
@@ -117,7 +126,8 @@ impl Chunked {
         match self.state {
             State::SizeStart | State::Size | State::SizePadding | State::Extension => {
                 self.line += 1;
-                if self.line > MAX_SIZE_LINE {
+                self.extensions += u32::from(self.line > PLAIN_SIZE_LINE);
+                if self.line > MAX_SIZE_LINE || self.extensions > MAX_EXTENSIONS {
                     return BAD_SIZE;
                 }
                 self.size_line(byte).unwrap_or(BAD_SIZE)
@@ -279,6 +289,10 @@ mod tests {
         let mut zeros = vec![b'0'; 5000];
         zeros.extend_from_slice(b"1\r\n");
         assert_eq!(decode(&zeros, &[]).1, Err(FramingFault::BadChunkSize));
+        let many = format!("1;{}\r\nx\r\n", "e".repeat(4000)).repeat(300);
+        let (body, end, _) = decode(many.as_bytes(), &[]);
+        assert_eq!(end, Err(FramingFault::BadChunkSize));
+        assert!(body.len() > 250, "{}", body.len());
         let mut trailers = b"0\r\n".to_vec();
         for _ in 0..5000 {
             trailers.extend_from_slice(b"a: b\r\n");

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::observation::TcpAttempt;
 use crate::probe::clock::Clock;
+use crate::probe::want;
 use crate::stream::Loss;
 
 /// Time that one address has for itself.
@@ -68,6 +69,9 @@ pub(super) async fn connect(
     reason = "the list of kinds is open; the rest says nothing of the peer"
 )]
 pub(super) fn loss(error: &io::Error) -> Loss {
+    if want::is_ours(error) {
+        return Loss::Local;
+    }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Loss::Refused,
         io::ErrorKind::ConnectionReset

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 
 use super::progress::Progress;
 use crate::observation::Phase;
+use crate::probe::want;
 use crate::stream::{FramingFault, Input, Loss};
 
 /// Longest chain of causes that is looked at.
@@ -18,6 +19,8 @@ struct Causes {
     io: Option<ErrorKind>,
     http: Option<Http>,
     tls: bool,
+    /// This machine lacked something.
+    ours: bool,
 }
 
 /// What the HTTP library says, as far as it tells.
@@ -36,6 +39,9 @@ pub(super) fn before_head(error: &(dyn Error + 'static), progress: &Progress) ->
             Some(Http::BadHead) => Input::Framing(FramingFault::Unspecified),
             Some(Http::Closed) | None => Input::Lost(lost(causes)),
         };
+    }
+    if causes.ours {
+        return Input::Lost(Loss::Local);
     }
     if progress.unresolved() {
         return Input::Lost(Loss::Dns);
@@ -109,6 +115,7 @@ fn causes(error: &(dyn Error + 'static)) -> Causes {
         found.tls |= cause.is::<rustls::Error>();
         next = match cause.downcast_ref::<io::Error>() {
             Some(error) => {
+                found.ours |= want::is_ours(error);
                 if found.io.is_none_or(|kind| kind == ErrorKind::Other) {
                     found.io = Some(error.kind());
                 }

@@ -42,7 +42,8 @@ fn a_violation_says_what_was_seen_where_to_look_and_by_which_rule() {
     let id = format!("{:032x}", 6);
     let expected = format!(
         "\
-VIOLATED      ttft.p95 < 1.5s  p95 2.72 s; 6 of 10 in time, between 23.6% and 92.5% (must be 95%)
+VIOLATED      ttft.p95 < 1.5s  p95 2.72 s; 6 of 10 in time,
+              between 23.6% and 92.5% (must be 95%)
               look at: upstream, phase first_token
               samples 5, 6, 9: head after 92-118 ms, then no byte for 1.80-2.60 s
               trace {id}  http://127.0.0.1:16686/trace/{id}
@@ -62,11 +63,13 @@ fn an_open_verdict_says_what_would_settle_it() {
     );
     record.close = Some(close(CloseReason::Interrupted));
     let text = block(&record, 0);
-    let line = text.lines().next().unwrap();
+    let lines: Vec<&str> = text.lines().take(2).collect();
     assert_eq!(
-        line,
-        "INCONCLUSIVE  parse_success >= 99%  14 of 14, at least 75.9%; stopped early, 359 more \
-         clean samples would settle it"
+        lines,
+        [
+            "INCONCLUSIVE  parse_success >= 99%  14 of 14, at least 75.9%; stopped early,",
+            "              359 more clean samples would settle it",
+        ]
     );
     assert!(
         text.contains("stopped: the run was interrupted\n"),
@@ -98,6 +101,45 @@ fn the_trace_id_is_there_without_an_address_too() {
     let verdict = judge(&record).remove(0);
     let text = failure(&record, &verdict, "run/cell.jsonl", None, false);
     assert!(text.contains(&format!("trace {:032x}\n", 6)), "{text}");
+}
+
+#[test]
+fn a_long_verdict_is_folded_at_eighty_columns_and_loses_no_word() {
+    let words = "one, two; three four five six seven eight nine ten eleven twelve".repeat(5);
+    let lines = folded(&words, 40);
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 40),
+        "{lines:?}"
+    );
+    let gone: String = lines.concat().split(' ').collect();
+    assert_eq!(gone, words.split(' ').collect::<String>());
+    let endless = "x".repeat(100);
+    assert_eq!(folded(&endless, 40), [endless.as_str()]);
+    assert_eq!(folded("ä ö ü", 3), ["ä ö", "ü"]);
+    assert_eq!(folded("", 3), [""]);
+}
+
+#[test]
+fn failures_that_come_together_are_called_bursty() {
+    let all = (0..74).map(|index| {
+        let seen = if (40..44).contains(&index) {
+            slow(2000)
+        } else {
+            good()
+        };
+        sample(index, seen)
+    });
+    let mut record = evidence(vec![ttft_p95()], 74, all);
+    record.header.judge.futility = false;
+    record.close = Some(close(CloseReason::Budget));
+    let verdict = judge(&record).remove(0);
+    let bursts = verdict.bursty.unwrap();
+    assert_eq!((bursts.crowd, bursts.failures), (4, 4));
+    let text = failure(&record, &verdict, "p", None, false);
+    assert!(
+        text.contains("bursty: 4 of 4 failures within 4.00 s"),
+        "{text}"
+    );
 }
 
 #[test]

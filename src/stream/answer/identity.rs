@@ -4,9 +4,6 @@ use crate::stream::clean;
 use crate::stream::naming::is_same_model;
 use crate::stream::notes::Spot;
 
-/// An id that changes more often than this is drawn anew by habit and is no sign.
-const HABIT: u64 = 3;
-
 /// How much of an id or a label is compared, in bytes.
 const MAX_BYTES: usize = 256;
 
@@ -23,7 +20,7 @@ pub(in crate::stream) struct Identity {
     last_model: Option<String>,
     id_changes: u64,
     role_before: bool,
-    /// A second generation began here: model and one more sign changed.
+    /// A second generation began here: model and one more sign changed, or the protocol said so.
     certain: Option<Spot>,
     /// The same, but resting on the id.
     by_id: Option<Spot>,
@@ -79,6 +76,11 @@ impl Identity {
         }
     }
 
+    /// Takes a beginning that the protocol allows but once.
+    pub(super) fn restart(&mut self, spot: Spot) {
+        self.certain.get_or_insert(spot);
+    }
+
     /// Takes a model label; true when it names another model than the label before.
     fn relabel(&mut self, spot: Spot, model: Option<&str>) -> bool {
         let Some(now) = model.map(|label| clean::cut(label, MAX_BYTES)) else {
@@ -97,10 +99,11 @@ impl Identity {
         other
     }
 
-    /// Where a second generation began.
-    pub(in crate::stream) fn splice(&self) -> Option<Spot> {
+    /// Where a second generation began; an id that changes more often than `habit` is drawn anew
+    /// each time and is no sign.
+    pub(in crate::stream) fn splice(&self, habit: u64) -> Option<Spot> {
         self.certain
-            .or_else(|| self.by_id.filter(|_| self.id_changes <= HABIT))
+            .or_else(|| self.by_id.filter(|_| self.id_changes <= habit))
     }
 }
 

@@ -1,8 +1,5 @@
 //! Deltas that repeat all text so far, which protocols that concatenate turn into stutter.
 
-/// Fewest times that a delta must have grown out of the one before.
-const LEAST_GROWTHS: u32 = 2;
-
 /// Shortest last delta that can show it; shorter ones can be a model counting.
 const LEAST_BYTES: usize = 8;
 
@@ -31,8 +28,9 @@ impl Repeats {
         text.clone_into(&mut self.before);
     }
 
-    pub(super) fn is_cumulative(&self) -> bool {
-        !self.broken && self.growths >= LEAST_GROWTHS && self.before.len() >= LEAST_BYTES
+    /// Whether deltas grew out of the ones before at least `growths` times.
+    pub(super) fn is_cumulative(&self, growths: u32) -> bool {
+        !self.broken && self.growths >= growths && self.before.len() >= LEAST_BYTES
     }
 }
 
@@ -45,7 +43,7 @@ mod tests {
         for piece in pieces {
             repeats.piece(piece);
         }
-        repeats.is_cumulative()
+        repeats.is_cumulative(2)
     }
 
     #[test]

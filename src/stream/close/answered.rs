@@ -1,38 +1,40 @@
 //! Checks on an answer as a whole: is it all there, is it the model's, does it add up.
 
+use super::super::Exchange;
 use super::super::notes::Spot;
 use super::super::pacing::Buffered;
-use super::super::{Asked, Exchange};
 use crate::dialect::Stop;
+use crate::expect::Detect;
 use crate::observation::{Class, Usage, Warning};
 
 /// Notes everything that is wrong with the answer.
 pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
     let asked = &exchange.asked;
+    let detect = &asked.expect.detect;
     let heard = &mut exchange.reading.heard;
     let (answer, notes) = (&mut heard.answer, &mut heard.notes);
     // Bytes that are no UTF-8 became U+FFFD in our own decoder, not on the way.
     if notes.has(Class::InvalidUtf8) {
         notes.drop_class(Class::ReplacementChars);
     }
-    if let Some(spot) = answer.identity.splice() {
+    if let Some(spot) = answer.identity.splice(detect.id_changes) {
         notes.find(Class::StreamSplice, spot, "two generations in one stream");
     }
     if let Some(spot) = answer.identity.mismatch {
         notes.find(Class::ModelMismatch, spot, "another model's label");
     }
-    if answer.is_cumulative() {
+    if answer.is_cumulative(detect.growths) {
         notes.find(
             Class::CumulativeDeltas,
             spot,
             "each delta begins with the one before",
         );
     }
-    let sealed = asked.seal.as_deref().map(|seal| answer.is_sealed(seal));
+    let sealed = answer.sealed(asked.seal.as_deref(), asked.expect.shape.as_ref());
     let ended = answer.moments.end_mark.is_some();
     if sealed != Some(true) {
         let free = ended && asked.usage && answer.usage.is_none_or(|usage| usage.output == Some(0));
-        if let Some(kind) = answer.spoken_error(free || sealed == Some(false)) {
+        if let Some(kind) = answer.spoken_error(free || sealed == Some(false), detect.put_bytes) {
             notes.find(Class::ErrorAsContent, spot, "an error text as the answer");
             answer.error.get_or_insert((None, kind));
         }
@@ -55,7 +57,7 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
     if stop == Some(Stop::Length) {
         let shown = (answer.is_text_only() && !answer.text.is_empty() && !answer.is_cut())
             .then_some(answer.text.len() as u64);
-        if let Some(detail) = length_cut(asked.max_tokens, answer.usage, shown) {
+        if let Some(detail) = length_cut(asked.max_tokens, answer.usage, shown, detect) {
             notes.find(Class::UnexpectedLengthCut, spot, detail);
         }
     } else if readable {
@@ -83,7 +85,8 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
         let tokens = answer.usage.and_then(|usage| usage.output);
         let tokens = tokens.map(|tokens| tokens.saturating_sub(hidden));
         let tokens = tokens.map(|tokens| tokens.max(answer.pacing.events()));
-        match answer.pacing.buffered(tokens) {
+        let coarse = asked.protocol.groups_tokens();
+        match answer.pacing.buffered(tokens, coarse) {
             Buffered::No => {}
             Buffered::Perhaps => notes.warn(Warning::BigBlocks),
             Buffered::OneBurst => {
@@ -98,7 +101,7 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
             }
         }
     }
-    if readable && claims_whole(asked, stop) && sealed == Some(false) && answer.has_output() {
+    if readable && claims_whole(stop) && sealed == Some(false) && answer.has_output() {
         notes.find(
             Class::MaskedTruncation,
             spot,
@@ -107,8 +110,8 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
     }
 }
 
-fn claims_whole(asked: &Asked, stop: Option<Stop>) -> bool {
-    asked.seal.is_some() && matches!(stop, Some(Stop::Natural | Stop::Unknown))
+fn claims_whole(stop: Option<Stop>) -> bool {
+    matches!(stop, Some(Stop::Natural | Stop::Unknown))
 }
 
 /// Why a cut at a length was not asked for; `shown` is the size of the answer where that is all.
@@ -116,13 +119,15 @@ fn length_cut(
     budget: Option<u64>,
     usage: Option<Usage>,
     shown: Option<u64>,
+    detect: &Detect,
 ) -> Option<&'static str> {
     let Some(budget) = budget else {
         return Some("no budget was asked for");
     };
+    let least = u128::from(1_000_000_u32.saturating_sub(detect.length_tolerance_ppm));
     match (usage.and_then(|usage| usage.output), shown) {
-        // A tenth is left for servers that count the end in or out.
-        (Some(used), _) => (used.saturating_mul(10) < budget.saturating_mul(9))
+        // Room for servers that count the end in or out.
+        (Some(used), _) => (u128::from(used) * 1_000_000 < u128::from(budget) * least)
             .then_some("fewer tokens than the budget"),
         // No token is shorter than a byte.
         (None, Some(bytes)) => (bytes < budget).then_some("fewer bytes than tokens in the budget"),
@@ -167,6 +172,8 @@ mod tests {
 
     #[test]
     fn a_cut_at_the_budget_asked_for_is_expected() {
+        let length_cut =
+            |budget, usage, shown| length_cut(budget, usage, shown, &Detect::default());
         assert_eq!(length_cut(Some(2), used(2), None), None);
         assert_eq!(length_cut(Some(128), used(127), None), None);
         assert_eq!(length_cut(Some(2), None, Some(9)), None);

@@ -56,7 +56,7 @@ pub(super) fn whole(exchange: &mut Exchange, over: Over, spot: Spot) -> bool {
     };
     let text = text.trim_start_matches('\u{feff}');
     if let Err(fault) = heard.whole(spot, text) {
-        let (class, detail) = match (outside::kind(text), fault) {
+        let (class, detail) = match (outside::kind(text, &heard.reader), fault) {
             (Outside::Nothing, _) => (Class::Fake200Empty, "nothing"),
             (Outside::Page, _) => (Class::Fake200Html, "a page for a body"),
             _ if text.starts_with("data:") || text.starts_with("event:") => {
