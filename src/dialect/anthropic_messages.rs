@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::Text;
-use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
+use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
 use wire::{
@@ -636,7 +636,7 @@ fn error(said: &Said<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
 
 /// Says the error that an event of that name or type holds, whatever its shape.
 fn said(data: &str, sink: &mut dyn FnMut(Signal<'_>)) {
-    match serde_json::from_str::<Value>(data) {
+    match pruned::value(data) {
         Ok(value) => error(&said_by(&value), sink),
         Err(_) => sink(Signal::Error {
             code: None,
@@ -651,10 +651,7 @@ fn unknown(
     named: Option<Kind>,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    let value = match serde_json::from_str::<Value>(frame.data) {
-        Ok(value) => value,
-        Err(_) => return Err(Unreadable::NotJson),
-    };
+    let value = pruned::value(frame.data)?;
     if let Some(said) = said_in(&value) {
         error(&said, sink);
         return Ok(());
@@ -680,9 +677,7 @@ fn foreign(
     if is_habit(frame.data) {
         return Err(Unreadable::Shape("the end mark of another protocol"));
     }
-    let Ok(value) = serde_json::from_str::<Value>(frame.data) else {
-        return Err(Unreadable::NotJson);
-    };
+    let value = pruned::value(frame.data)?;
     let named = Kind::named(frame.name);
     let typed = value.get("type").and_then(Value::as_str);
     let known = typed.or(named.map(|_| frame.name)).and_then(Kind::named);
@@ -710,6 +705,8 @@ fn reason(value: &Value, fault: &serde_json::Error) -> &'static str {
         "no JSON object"
     } else if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }
@@ -720,9 +717,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
     let whole = match serde_json::from_str::<Answer<'_>>(body) {
         Ok(whole) => whole,
         Err(fault) => {
-            let Ok(value) = serde_json::from_str::<Value>(body) else {
-                return Err(Unreadable::NotJson);
-            };
+            let value = pruned::value(body)?;
             let Some(said) = said_in(&value) else {
                 return Err(Unreadable::Shape(reason(&value, &fault)));
             };
@@ -731,7 +726,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
         }
     };
     let Some(content) = &whole.content else {
-        let value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let value = pruned::value(body).unwrap_or(Value::Null);
         let Some(said) = said_in(&value) else {
             return Err(Unreadable::Shape("no content"));
         };
