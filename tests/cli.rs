@@ -6,6 +6,8 @@
 
 #[path = "cli/collector.rs"]
 mod collector;
+#[path = "cli/compare.rs"]
+mod compare;
 #[path = "cli/continuing.rs"]
 mod continuing;
 #[path = "cli/documents.rs"]

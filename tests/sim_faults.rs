@@ -67,6 +67,7 @@ const SPOKEN: &[Protocol] = &[
     Protocol::OpenaiChat,
     Protocol::OpenaiResponses,
     Protocol::AnthropicMessages,
+    Protocol::Gemini,
 ];
 
 const KINDS: [TransportKind; 2] = [TransportKind::Raw, TransportKind::Reqwest];
@@ -172,7 +173,7 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         ),
         Fault::DropSeal => completed(Class::MaskedTruncation, Phase::End, Party::RelayMiddleware),
         Fault::FakeDone { .. } => match protocol {
-            Protocol::OpenaiChat | Protocol::AnthropicMessages | Protocol::Gemini => {
+            Protocol::OpenaiChat | Protocol::AnthropicMessages => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
             // The end mark names its reason by itself, but the message is still open.
@@ -184,6 +185,11 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
                     Party::RelayMiddleware,
                 )
             },
+            // No mark but the finish reason: what is left is an early end.
+            Protocol::Gemini => Row {
+                party: Party::RelayMiddleware,
+                ..cut
+            },
         },
     }
 }
@@ -193,10 +199,12 @@ fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
     match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
         (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
-        // The invented end has no usage either.
-        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => {
-            &[Class::UsageMismatch, Class::MaskedTruncation]
-        }
+        // The message is open, and the final response has none; the invented end has no usage.
+        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => &[
+            Class::SchemaViolation,
+            Class::UsageMismatch,
+            Class::MaskedTruncation,
+        ],
         _ => &[],
     }
 }

@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod gemini;
 mod messages;
 mod responses;
 
@@ -21,18 +22,23 @@ pub(super) enum Api {
     Responses,
     /// Anthropic messages.
     Messages,
+    /// Gemini `generateContent` and `streamGenerateContent`.
+    Gemini(gemini::Method),
 }
 
 impl Api {
-    /// The protocol of a path, which may have any prefix.
-    pub(super) fn at(path: &str) -> Option<Self> {
+    /// The protocol of a path, which may have any prefix, and its query.
+    pub(super) fn at(path: &str, query: &str) -> Option<Self> {
         if path.ends_with("/chat/completions") {
             return Some(Self::Chat);
         }
         if path.ends_with("/responses") {
             return Some(Self::Responses);
         }
-        path.ends_with("/messages").then_some(Self::Messages)
+        if path.ends_with("/messages") {
+            return Some(Self::Messages);
+        }
+        gemini::Method::at(path, query).map(Self::Gemini)
     }
 
     /// Reads a request body.
@@ -41,6 +47,7 @@ impl Api {
             Self::Chat => chat::parse(body),
             Self::Responses => responses::parse(body),
             Self::Messages => messages::parse(body),
+            Self::Gemini(method) => method.parse(body),
         }
     }
 
@@ -50,6 +57,7 @@ impl Api {
             Self::Chat => "chatcmpl-",
             Self::Responses => "resp_",
             Self::Messages => "msg_",
+            Self::Gemini(_) => "",
         }
     }
 
@@ -59,6 +67,7 @@ impl Api {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
             Self::Responses => Box::new(responses::Responses::new(id, created, model)),
             Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
+            Self::Gemini(method) => Box::new(method.voice(id, model, ask)),
         }
     }
 
@@ -69,12 +78,16 @@ impl Api {
                 chat::error(error.message, error.kind, error.param, error.code)
             }
             Self::Messages => messages::error(error),
+            Self::Gemini(_) => gemini::error(error),
         }
     }
 }
 
 /// The list of models, for a path that asks for one.
 pub(super) fn models(path: &str) -> Option<String> {
+    if path.ends_with("/v1beta/models") {
+        return Some(gemini::models());
+    }
     path.ends_with("/models").then(chat::models)
 }
 

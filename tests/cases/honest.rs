@@ -4,10 +4,14 @@
 
 #[path = "honest/anthropic.rs"]
 pub(crate) mod anthropic;
+#[path = "honest/gemini.rs"]
+mod gemini;
 #[path = "honest/openai_responses.rs"]
 pub(crate) mod openai_responses;
 
 use std::time::Duration;
+
+pub(crate) use gemini::gemini;
 
 /// One answer: writes with their times, the text that it says, whether usage was asked for.
 pub(crate) struct Honest {
