@@ -173,7 +173,7 @@ impl Life {
 
     /// The prompt, or what came of it, was blocked: nothing goes on.
     fn block(&mut self, reason: &str, sink: &mut dyn FnMut(Signal<'_>)) {
-        const KNOWN: [&str; 8] = [
+        const KNOWN: [&str; 9] = [
             "BLOCK_REASON_UNSPECIFIED",
             "BLOCKED_REASON_UNSPECIFIED",
             "SAFETY",
@@ -182,8 +182,9 @@ impl Life {
             "PROHIBITED_CONTENT",
             "IMAGE_SAFETY",
             "MODEL_ARMOR",
+            "JAILBREAK",
         ];
-        if !KNOWN.contains(&reason) && reason != "JAILBREAK" {
+        if !KNOWN.contains(&reason) {
             sink(Signal::Odd(Warning::UnknownFinishReason));
         }
         for track in &mut self.tracks {
@@ -453,13 +454,15 @@ fn blocked<'a>(response: &'a Response<'_>) -> Option<&'a str> {
 fn stop(reason: &str) -> (Stop, bool) {
     let stop = match reason {
         "STOP" => Stop::Natural,
-        "MAX_TOKENS" => Stop::Length,
+        "MAX_TOKENS" | "CONTINUATION" => Stop::Length,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
         | "BLOCKLIST"
         | "PROHIBITED_CONTENT"
         | "SPII"
+        | "ESCALATION"
+        | "PUP_LIMITED_DISABLED"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION"

@@ -254,7 +254,8 @@ fn fakes() -> Vec<Fails> {
             &[Class::Fake200JsonError],
             Party::ConcurrencyOrKey,
         )
-        .invalid(),
+        .invalid()
+        .interrupted(),
         fails(
             "a page",
             play(["<!DOCTYPE html><html><body>Log in</body></html>".to_owned()]).under("text/html"),
@@ -527,7 +528,7 @@ fn broken() -> Vec<Fails> {
         fails(
             "arguments as a text",
             play([call("f", "\"{}\""), ends("STOP")]),
-            &[Class::SchemaViolation, Class::ToolCallCorrupt],
+            &[Class::SchemaViolation],
             Party::RelayMiddleware,
         )
         .invalid(),
@@ -1024,7 +1025,7 @@ fn a_candidate_that_is_open_keeps_the_idle_limit() {
 
 #[test]
 fn a_long_stream_that_finishes_in_every_event_is_read_to_its_end() {
-    let event = says_and_ends(&"word ".repeat(200), "STOP");
+    let event = says_and_ends(&"word ".repeat(2_000), "STOP");
     let count = (2 << 20) / event.len();
     let seen = play(std::iter::repeat_n(event, count)).seen();
     assert_eq!(seen.counts.events, count as u64);
