@@ -320,7 +320,7 @@ impl Track {
         }
         self.calling = goes_on;
         self.calls += u64::from(!goes_on);
-        for piece in pieces.iter().flat_map(|pieces| pieces.iter()) {
+        for piece in pieces.into_iter().flat_map(Few::iter) {
             let text = piece.text();
             if !text.is_empty() {
                 sink(Signal::Delta {
@@ -419,6 +419,8 @@ fn reason(value: &Value, fault: Option<serde_json::Error>) -> &'static str {
     };
     if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }
