@@ -45,6 +45,8 @@ struct Track {
     finished: bool,
     /// A finish that the next event may show to be none.
     held: Option<(Stop, String)>,
+    /// Such a finish was none: the model says one in every event.
+    habit: bool,
     /// Function calls that are whole.
     calls: u64,
     /// A function call whose arguments are still coming.
@@ -105,6 +107,12 @@ impl Life {
         self.tracks.iter().any(|track| !track.ended)
     }
 
+    /// Whether only the body's end makes the latest finish the last.
+    pub(super) fn ends_with_body(&self) -> bool {
+        let mut tracks = self.tracks.iter();
+        tracks.any(|track| track.habit && track.held.is_some())
+    }
+
     /// Says what an object of the protocol says; true when something ends with it.
     fn response(&mut self, response: &Response<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> bool {
         let usage = response.usage_metadata.as_ref().map(usage);
@@ -155,6 +163,7 @@ impl Life {
         if track.held.is_some() {
             if reason.is_some() {
                 track.held = None;
+                track.habit |= speaks;
                 sink(Signal::Odd(Warning::FinishRepeated));
             } else if speaks {
                 track.release(sink);
@@ -233,9 +242,11 @@ impl Track {
         if !known {
             sink(Signal::Odd(Warning::UnknownFinishReason));
         }
-        let stop = match stop {
-            Stop::Natural if self.calls > 0 || self.calling => Stop::ToolCalls,
-            stop => stop,
+        let calls = self.calls > 0 || self.calling;
+        let stop = if stop == Stop::Natural && calls {
+            Stop::ToolCalls
+        } else {
+            stop
         };
         self.ended = true;
         let certain = match stop {

@@ -597,6 +597,13 @@ fn unwhole() -> Vec<Fails> {
         )
         .interrupted(),
         fails(
+            "a reset while every event says that it is the last",
+            play([says_and_ends("Hel", "STOP"), says_and_ends("lo", "STOP")]).ending(End::Reset),
+            &[Class::TruncatedNoTerminator],
+            Party::Network,
+        )
+        .interrupted(),
+        fails(
             "one of two candidates never finishes",
             play([
                 says("a"),
@@ -1002,11 +1009,15 @@ fn a_body_that_stays_open_after_the_finish_is_no_stall() {
         assert_eq!(seen.timeline.over, ms(last + 2_000));
         assert!(!seen.interrupted);
     }
-    let lost = play([says("Hello"), ends("STOP")])
-        .ending(End::Reset)
-        .seen();
-    assert_eq!(lost.findings, []);
-    assert_eq!(lost.warnings, [Warning::MissingLastChunk]);
+    for events in [
+        vec![says("Hello"), ends("STOP")],
+        vec![says_and_ends("Hello", "STOP")],
+        vec![says_and_ends("Hello", "STOP"), ends("STOP")],
+    ] {
+        let lost = play(events).ending(End::Reset).seen();
+        assert_eq!(lost.findings, []);
+        assert!(lost.warnings.contains(&Warning::MissingLastChunk));
+    }
 }
 
 #[test]
