@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::Text;
-use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
+use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
 use wire::{
@@ -35,6 +35,13 @@ pub(super) fn is_end_mark(data: &str) -> bool {
         && data.contains("message_stop")
         && serde_json::from_str::<Event<'_>>(data)
             .is_ok_and(|event| event.kind == Some(EventType(Some(Kind::MessageStop))))
+}
+
+/// Whether data is chat's end mark, which relays put behind the true one by habit.
+///
+/// It has no name, so that the official SDKs pass it over.
+pub(super) fn is_habit(data: &str) -> bool {
+    data.trim_ascii() == "[DONE]"
 }
 
 /// Most tokens that a request with these parameters lets an answer have.
@@ -87,6 +94,8 @@ pub(super) struct Life {
     finished: bool,
     /// That names are missing was told.
     unnamed: bool,
+    /// An event could not be read, and may have held whatever seems to be missing since.
+    lost: bool,
     /// Blocks that are open, the latest last.
     open: Vec<(u64, BlockKind)>,
     /// Index that the next block should have.
@@ -103,6 +112,16 @@ type Flaw = Option<&'static str>;
 impl Life {
     /// Reads one event.
     pub(super) fn frame(
+        &mut self,
+        frame: Frame<'_>,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
+        let read = self.event(frame, sink);
+        self.lost |= read.is_err();
+        read
+    }
+
+    fn event(
         &mut self,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
@@ -158,6 +177,7 @@ impl Life {
     }
 
     /// The body has ended: what is missing by then is told by the end mark that did not come.
+    #[expect(clippy::unused_self, reason = "each protocol is asked in the same way")]
     pub(super) fn end(&mut self, _sink: &mut dyn FnMut(Signal<'_>)) {}
 
     /// Reads an event of the message.
@@ -182,7 +202,7 @@ impl Life {
             fingerprint: None,
             role: false,
         });
-        let late = (!self.started).then_some("an event before message_start");
+        let late = self.amiss(!self.started, "an event before message_start");
         self.started = true;
         let own = match kind {
             Kind::BlockStart => self.open_block(event, sink),
@@ -190,13 +210,20 @@ impl Life {
             Kind::BlockStop => self.close_block(event),
             Kind::MessageDelta => self.delta(event, sink),
             // Without a stop reason the open block is no fault of its own: all of the end is missing.
-            Kind::MessageStop => (self.finished && !self.open.is_empty())
-                .then_some("a block that is still open at the end"),
+            Kind::MessageStop => self.amiss(
+                self.finished && !self.open.is_empty(),
+                "a block that is still open at the end",
+            ),
             Kind::MessageStart | Kind::Ping | Kind::Error => None,
         };
         if let Some(flaw) = flaw.or(late).or(own) {
             sink(Signal::Flaw(flaw));
         }
+    }
+
+    /// A fault of the order of events, where the whole order was seen.
+    fn amiss(&self, wrong: bool, detail: &'static str) -> Flaw {
+        (wrong && !self.lost).then_some(detail)
     }
 
     fn start(&mut self, event: &Event<'_>, flaw: Flaw, sink: &mut dyn FnMut(Signal<'_>)) {
@@ -213,6 +240,7 @@ impl Life {
         *self = Self {
             started: true,
             unnamed: self.unnamed,
+            lost: self.lost,
             counts: message
                 .and_then(|message| message.usage.as_deref())
                 .copied()
@@ -252,9 +280,9 @@ impl Life {
             // Two calls under one index are mixed up, which the pieces of the calls show.
             None
         } else if self.open.iter().any(|(open, _)| *open == index) {
-            Some("a block that begins twice")
+            self.amiss(true, "a block that begins twice")
         } else {
-            Some("a block whose index is not its place")
+            self.amiss(true, "a block whose index is not its place")
         };
         self.next = self.next.max(index.saturating_add(1));
         self.open.retain(|(open, _)| *open != index);
@@ -281,7 +309,7 @@ impl Life {
         let index = event.index.unwrap_or_else(|| self.next.saturating_sub(1));
         let open = self.open.iter().rev().find(|(open, _)| *open == index);
         let fits = match open {
-            None => Some("a delta of a block that is not open"),
+            None => self.amiss(true, "a delta of a block that is not open"),
             Some((_, block)) => {
                 (!piece.fits(*block)).then_some("a delta that its block cannot take")
             }
@@ -301,7 +329,7 @@ impl Life {
                 self.open.remove(at);
                 None
             }
-            None => Some("the end of a block that is not open"),
+            None => self.amiss(true, "the end of a block that is not open"),
         }
     }
 
@@ -608,7 +636,7 @@ fn error(said: &Said<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
 
 /// Says the error that an event of that name or type holds, whatever its shape.
 fn said(data: &str, sink: &mut dyn FnMut(Signal<'_>)) {
-    match serde_json::from_str::<Value>(data) {
+    match pruned::value(data) {
         Ok(value) => error(&said_by(&value), sink),
         Err(_) => sink(Signal::Error {
             code: None,
@@ -623,10 +651,7 @@ fn unknown(
     named: Option<Kind>,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    let value = match serde_json::from_str::<Value>(frame.data) {
-        Ok(value) => value,
-        Err(_) => return Err(Unreadable::NotJson),
-    };
+    let value = pruned::value(frame.data)?;
     if let Some(said) = said_in(&value) {
         error(&said, sink);
         return Ok(());
@@ -649,12 +674,10 @@ fn foreign(
     fault: &serde_json::Error,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    if frame.data.trim_ascii() == "[DONE]" {
+    if is_habit(frame.data) {
         return Err(Unreadable::Shape("the end mark of another protocol"));
     }
-    let Ok(value) = serde_json::from_str::<Value>(frame.data) else {
-        return Err(Unreadable::NotJson);
-    };
+    let value = pruned::value(frame.data)?;
     let named = Kind::named(frame.name);
     let typed = value.get("type").and_then(Value::as_str);
     let known = typed.or(named.map(|_| frame.name)).and_then(Kind::named);
@@ -682,6 +705,8 @@ fn reason(value: &Value, fault: &serde_json::Error) -> &'static str {
         "no JSON object"
     } else if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }
@@ -692,9 +717,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
     let whole = match serde_json::from_str::<Answer<'_>>(body) {
         Ok(whole) => whole,
         Err(fault) => {
-            let Ok(value) = serde_json::from_str::<Value>(body) else {
-                return Err(Unreadable::NotJson);
-            };
+            let value = pruned::value(body)?;
             let Some(said) = said_in(&value) else {
                 return Err(Unreadable::Shape(reason(&value, &fault)));
             };
@@ -703,7 +726,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
         }
     };
     let Some(content) = &whole.content else {
-        let value = serde_json::from_str(body).unwrap_or(Value::Null);
+        let value = pruned::value(body).unwrap_or(Value::Null);
         let Some(said) = said_in(&value) else {
             return Err(Unreadable::Shape("no content"));
         };

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::error::{Said, said_by, said_in};
 use super::member::{Few, Text};
-use super::{DeltaKind, Frame, Signal, Stop, Unreadable};
+use super::{DeltaKind, Frame, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
 pub(super) use request::body;
@@ -290,7 +290,7 @@ impl Track {
             sink(Signal::Flaw("arguments that are no object"));
         }
         let goes_on = call.will_continue == Some(true);
-        let pieces = call.partial_args.as_deref().unwrap_or_default();
+        let pieces = call.partial_args.as_ref();
         if self.calling && name.is_some() {
             // The call before never ended.
             self.calls += 1;
@@ -306,7 +306,7 @@ impl Track {
                 arguments,
             });
         };
-        if !self.calling && !goes_on && pieces.is_empty() {
+        if !self.calling && !goes_on && pieces.is_none_or(Few::is_empty) {
             self.calls += 1;
             tell(args);
             return;
@@ -319,7 +319,7 @@ impl Track {
         }
         self.calling = goes_on;
         self.calls += u64::from(!goes_on);
-        for piece in pieces {
+        for piece in pieces.into_iter().flat_map(Few::iter) {
             let text = piece.text();
             if !text.is_empty() {
                 sink(Signal::Delta {
@@ -373,7 +373,7 @@ fn foreign(
     fault: Option<serde_json::Error>,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    let value = match serde_json::from_str::<Value>(frame.data) {
+    let value = match pruned::value(frame.data) {
         Ok(value) => value,
         Err(_) if frame.name == "error" => {
             sink(Signal::Error {
@@ -382,7 +382,7 @@ fn foreign(
             });
             return Ok(());
         }
-        Err(_) => return Err(Unreadable::NotJson),
+        Err(fault) => return Err(fault),
     };
     let said = if frame.name == "error" {
         Some(said_by(&value))
@@ -418,6 +418,8 @@ fn reason(value: &Value, fault: Option<serde_json::Error>) -> &'static str {
     };
     if fault.to_string().starts_with("duplicate field") {
         "a member comes twice"
+    } else if fault.to_string().starts_with("a list of too many") {
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }

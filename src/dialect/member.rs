@@ -118,17 +118,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
     }
 }
 
-/// Most items of one list; a longer one is an error.
-const MAX_ITEMS: usize = 4096;
-
 /// A list that holds one item as a rule, which then needs no allocation.
+///
+/// A list of more than `MOST` items is an error. Lists within lists multiply, and an item can be
+/// thirty times as large as its text, so the limits of an outer list and its inner ones together
+/// bound what an event can take.
 #[derive(Debug)]
-pub(super) struct Few<T> {
+pub(super) struct Few<T, const MOST: usize = 1024> {
     first: Option<T>,
     rest: Vec<T>,
 }
 
-impl<T> Few<T> {
+impl<T, const MOST: usize> Few<T, MOST> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(&self.rest)
     }
@@ -138,10 +139,10 @@ impl<T> Few<T> {
     }
 }
 
-struct FewVisitor<T>(PhantomData<T>);
+struct FewVisitor<T, const MOST: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
-    type Value = Few<T>;
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for FewVisitor<T, MOST> {
+    type Value = Few<T, MOST>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array")
@@ -152,7 +153,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
         let mut rest = Vec::new();
         if first.is_some() {
             while let Some(item) = seq.next_element()? {
-                if rest.len() + 1 == MAX_ITEMS {
+                if rest.len() + 1 >= MOST {
                     return Err(de::Error::custom("a list of too many items"));
                 }
                 rest.push(item);
@@ -162,7 +163,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_seq(FewVisitor(PhantomData))
     }

@@ -212,7 +212,7 @@ fn reason(value: &Value, error: &serde_json::Error) -> &'static str {
     } else if text.starts_with("duplicate field") {
         "a member comes twice"
     } else if text.starts_with("a list of") {
-        "a list of more than 4,096 items"
+        "a list of too many items"
     } else {
         "a member has the wrong type"
     }

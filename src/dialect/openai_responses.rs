@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::{Loose, Text};
-use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
+use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
 use life::{Cycle, Fault, ItemKind, PartKind, Place, Words, words_of};
@@ -453,7 +453,7 @@ impl Life {
         error: Option<&serde_json::Error>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
-        let value = match serde_json::from_str::<Value>(frame.data) {
+        let value = match pruned::value(frame.data) {
             Ok(value) => value,
             Err(_) if frame.name == "error" => {
                 sink(Signal::Error {
@@ -462,7 +462,7 @@ impl Life {
                 });
                 return Ok(());
             }
-            Err(_) => return Err(Unreadable::NotJson),
+            Err(fault) => return Err(fault),
         };
         let kind = value.get("type").and_then(Value::as_str).map(Kind::of);
         match kind {
@@ -512,7 +512,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
     let response = match serde_json::from_str::<Response<'_>>(body) {
         Ok(response) => response,
         Err(error) => {
-            let value = serde_json::from_str::<Value>(body).map_err(|_| Unreadable::NotJson)?;
+            let value = pruned::value(body)?;
             if let Some(said) = said_in(&value) {
                 sink(error_of(&said));
                 return Ok(());
@@ -521,7 +521,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
         }
     };
     let Some(output) = &response.output else {
-        let value = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let value = pruned::value(body).unwrap_or_default();
         if let Some(said) = said_in(&value) {
             sink(error_of(&said));
             return Ok(());

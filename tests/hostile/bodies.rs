@@ -426,6 +426,15 @@ fn bombs(place: &Value, size: usize) -> Vec<(&'static str, String)> {
         && let Some(item) = items.first()
     {
         bombs.push(("list of its own items", list(&item.to_string())));
+        // Lists in lists multiply.
+        let mut inner = Vec::new();
+        places(item, "", &mut inner);
+        for pointer in inner {
+            if item.pointer(&pointer).is_some_and(Value::is_array) {
+                let many = format!("[{}]", vec!["{}"; 100].join(","));
+                bombs.push(("list of lists", list(&planted(item, &pointer, &many))));
+            }
+        }
     }
     bombs
 }

@@ -18,7 +18,7 @@ const OBJECT: &str = "\u{fffc}";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Response<'a> {
     #[serde(borrow)]
-    pub(super) candidates: Option<Few<Candidate<'a>>>,
+    pub(super) candidates: Option<Few<Candidate<'a>, 16>>,
     #[serde(borrow)]
     pub(super) prompt_feedback: Option<Box<Feedback<'a>>>,
     pub(super) usage_metadata: Option<Counts>,
@@ -76,7 +76,7 @@ impl<'a> Candidate<'a> {
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Content<'a> {
     #[serde(borrow)]
-    pub(super) parts: Option<Few<Part<'a>>>,
+    pub(super) parts: Option<Few<Part<'a>, 256>>,
     #[expect(dead_code, reason = "only its type matters")]
     pub(super) role: Option<Present>,
 }
@@ -186,7 +186,7 @@ pub(super) struct Call<'a> {
     pub(super) args: Option<&'a RawValue>,
     /// Arguments that come one by one.
     #[serde(borrow)]
-    pub(super) partial_args: Option<Vec<PartialArg<'a>>>,
+    pub(super) partial_args: Option<Few<PartialArg<'a>, 64>>,
     pub(super) will_continue: Option<bool>,
 }
 

@@ -86,7 +86,7 @@ pub(super) struct Delta<'a> {
 pub(super) struct More<'a> {
     pub(super) refusal: Option<Text<'a>>,
     pub(super) reasoning: Option<Cow<'a, str>>,
-    pub(super) tool_calls: Option<Few<ToolCall<'a>>>,
+    pub(super) tool_calls: Option<Few<ToolCall<'a>, 128>>,
     pub(super) function_call: Option<Function<'a>>,
     pub(super) error: Option<Said<'a>>,
 }

@@ -20,6 +20,9 @@ const MAX_ID: usize = 512;
 const LEAST_GROWTHS: u32 = 2;
 const LEAST_RESTATED: usize = 8;
 
+/// Parts whose deltas are compared with the next one; of later ones, restating is not seen.
+const MAX_WATCHED: usize = 16;
+
 /// Longest delta that is compared with the next one, in bytes.
 const MAX_RESTATED: usize = 64 << 10;
 
@@ -129,12 +132,12 @@ struct Part {
 }
 
 impl Part {
-    fn new(kind: PartKind, index: u64) -> Self {
+    fn new(kind: PartKind, index: u64, watched: bool) -> Self {
         Self {
             kind,
             index,
             joined: Joined::EMPTY,
-            last: Some(String::new()),
+            last: watched.then(String::new),
             growths: 0,
             replaced: false,
             stated: false,
@@ -331,6 +334,7 @@ impl Cycle {
     /// A part is announced.
     pub(super) fn add_part(&mut self, place: Place<'_>, kind: PartKind) -> Option<Fault> {
         let full = self.parts >= MAX_PARTS;
+        let watched = self.parts < MAX_WATCHED;
         let (item, fault) = self.find(place);
         let (Some(item), Some(index)) = (item, place.part) else {
             return fault.or(Some(NO_PLACE));
@@ -342,7 +346,7 @@ impl Cycle {
         let late = item.done.then_some(CLOSED_TWICE);
         let twice = part(item, kind, index).map(|_| Fault::Cycle("a part is announced twice"));
         if twice.is_none() {
-            item.parts.push(Part::new(kind, index));
+            item.parts.push(Part::new(kind, index, watched));
             self.parts += 1;
         }
         fault.or(late).or(twice)
@@ -357,6 +361,7 @@ impl Cycle {
     ) -> Option<Fault> {
         self.spoke = true;
         let full = self.parts >= MAX_PARTS;
+        let watched = self.parts < MAX_WATCHED;
         let (item, fault) = self.find(place);
         let (Some(item), Some(index)) = (item, place.part) else {
             self.gap = true;
@@ -374,7 +379,7 @@ impl Cycle {
             self.gap = true;
             return fault;
         }
-        let mut new = Part::new(kind, index);
+        let mut new = Part::new(kind, index, watched);
         new.add(text);
         let unknown = new.is_followed().then_some(UNKNOWN_PART);
         item.parts.push(new);

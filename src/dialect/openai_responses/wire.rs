@@ -193,9 +193,9 @@ pub(super) struct Item<'a> {
     #[serde(borrow, default)]
     pub(super) status: Loose<'a>,
     #[serde(borrow)]
-    pub(super) content: Option<Few<Part<'a>>>,
+    pub(super) content: Option<Few<Part<'a>, 128>>,
     #[serde(borrow)]
-    pub(super) summary: Option<Few<Part<'a>>>,
+    pub(super) summary: Option<Few<Part<'a>, 128>>,
     #[serde(borrow, default)]
     pub(super) call_id: Loose<'a>,
     #[serde(borrow, default)]
