@@ -217,7 +217,7 @@ def with_nginx(good, long, cut, reset):
     # The last one asks the one before for gzip, whatever its own client asked for.
     asking = "proxy_buffering off; proxy_set_header Accept-Encoding gzip; proxy_ssl_verify off;"
     ca = nginx({good_port: (good, straight), cut_port: (cut, straight), reset_port: (reset, straight),
-                plain_port: (long, ""), roomy_port: (good, "proxy_buffer_size 16k;"), gzip_port: (good, gzip),
+                plain_port: (long, ""), roomy_port: (good, "proxy_buffer_size 16k; proxy_buffers 8 16k; proxy_busy_buffers_size 32k;"), gzip_port: (good, gzip),
                 asking_port: (f"https://127.0.0.1:{gzip_port}/v1", asking)})
     run_spec("a spec passes through nginx over TLS with a private CA", spec("nginx", f"https://localhost:{good_port}/v1", ca))
     for transport in ("raw", "reqwest"):
