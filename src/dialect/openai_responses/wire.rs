@@ -10,6 +10,11 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny, Visitor};
 use crate::dialect::error::Said;
 use crate::dialect::member::{Few, Loose, Text};
 
+/// Most items of one response, and most parts of one item; what takes many times the room of its
+/// text has to be few.
+const MAX_ITEMS: usize = 512;
+const MAX_PARTS: usize = 128;
+
 /// What an event is, by its `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -162,10 +167,6 @@ pub(super) struct Event<'a> {
     #[serde(borrow)]
     pub(super) response: Option<Box<Response<'a>>>,
     #[serde(borrow)]
-    pub(super) code: Option<Box<Loose<'a>>>,
-    #[serde(borrow)]
-    pub(super) message: Option<Box<Loose<'a>>>,
-    #[serde(borrow)]
     pub(super) error: Option<Box<Said<'a>>>,
 }
 
@@ -218,7 +219,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) status: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) output: Option<Few<Item<'a>>>,
+    pub(super) output: Option<Few<Item<'a>, MAX_ITEMS>>,
     #[serde(borrow)]
     pub(super) error: Option<Box<Said<'a>>>,
     #[serde(borrow)]
