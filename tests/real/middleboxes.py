@@ -137,17 +137,19 @@ def certificates():
 
 
 def nginx(locations):
-    """One server for each port: {port: (upstream base URL, lines of its location)}."""
+    """One server for each port: {port: (upstream base URL, lines of its location, whether over TLS)}."""
     certificates()
     servers = ""
-    for port, (base, settings) in locations.items():
-        servers += f"""
-    server {{
+    for port, (base, settings, tls) in locations.items():
+        listen = f"""
         listen 127.0.0.1:{port} ssl;
         http2 on;
-        server_name localhost;
         ssl_certificate {FOLDER}/cert.pem;
-        ssl_certificate_key {FOLDER}/key.pem;
+        ssl_certificate_key {FOLDER}/key.pem;""" if tls else f"""
+        listen 127.0.0.1:{port};"""
+        servers += f"""
+    server {{{listen}
+        server_name localhost;
         location / {{
             proxy_pass {base.removesuffix('/v1')};
             proxy_http_version 1.1;
@@ -216,9 +218,10 @@ def with_nginx(good, long, cut, reset):
     straight, gzip = "proxy_buffering off;", "proxy_buffering off; gzip on; gzip_types *; gzip_proxied any; gzip_min_length 0;"
     # The last one asks the one before for gzip, whatever its own client asked for.
     asking = "proxy_buffering off; proxy_set_header Accept-Encoding gzip; proxy_ssl_verify off;"
-    ca = nginx({good_port: (good, straight), cut_port: (cut, straight), reset_port: (reset, straight),
-                plain_port: (long, ""), roomy_port: (good, "proxy_buffer_size 16k; proxy_buffers 8 16k; proxy_busy_buffers_size 32k;"), gzip_port: (good, gzip),
-                asking_port: (f"https://127.0.0.1:{gzip_port}/v1", asking)})
+    roomy = "proxy_buffer_size 16k; proxy_buffers 8 16k; proxy_busy_buffers_size 32k;"
+    ca = nginx({good_port: (good, straight, True), cut_port: (cut, straight, True), reset_port: (reset, straight, True),
+                plain_port: (long, "", False), roomy_port: (good, roomy, False), gzip_port: (good, gzip, True),
+                asking_port: (f"https://127.0.0.1:{gzip_port}/v1", asking, True)})
     run_spec("a spec passes through nginx over TLS with a private CA", spec("nginx", f"https://localhost:{good_port}/v1", ca))
     for transport in ("raw", "reqwest"):
         more = ["--ca-file", str(ca), "--transport", transport]
@@ -229,10 +232,10 @@ def with_nginx(good, long, cut, reset):
             code, seen = probe(f"https://localhost:{port}/v1", *more)
             check(f"nginx, {transport}: {kind} upstream is a truncation for the client",
                   code == 1 and seen.get("outcome") == "truncated-no-terminator" and seen.get("interrupted") is True, seen)
-        code, seen = probe(f"https://localhost:{plain_port}/v1", *more)
+        code, seen = probe(f"http://localhost:{plain_port}/v1", *more)
         check(f"nginx as it comes, {transport}: its buffers let a long answer go in big blocks, and that is said",
               code == 1 and holds(seen, "not-streamed", "big blocks with long pauses between"), seen)
-        code, seen = probe(f"https://localhost:{roomy_port}/v1", *more)
+        code, seen = probe(f"http://localhost:{roomy_port}/v1", *more)
         check(f"nginx with room for the whole answer, {transport}: it comes in one burst, and that is said",
               code == 1 and holds(seen, "not-streamed", "the whole answer in one burst", "relay-gateway"), seen)
         code, seen = probe(f"https://localhost:{gzip_port}/v1", *more)

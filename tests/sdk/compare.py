@@ -153,8 +153,29 @@ def compare(cases):
     held = TABLE.read_text().splitlines() if TABLE.exists() else []
     wrong = [f"table: {line}" for line in held if line not in lines] + [f"  seen: {line}" for line in lines if line not in held]
     check(f"the table of {len(lines) - 1} cases and {len(SDKS)} SDKs holds", wrong)
+    docs = (HERE.parent.parent / "docs/streams.md").read_text().splitlines()
+    check("docs/streams.md counts what the table holds", [row for row in counted(lines) if row not in docs])
     check("what we take for whole and valid, every SDK accepts with the same text, but for "
           f"{len(EXCEPTIONS)} exceptions", refused)
+
+
+def counted(lines):
+    """The rows of the table in docs/streams.md: what each SDK does with failures, and with what is legal."""
+    rows = [line.split("\t")[1:] for line in lines[1:]]
+    for index, sdk in enumerate(SDKS):
+        said = [(row[0] == "ok", row[2 + index].split()[0]) for row in rows if row[2 + index] != "-"]
+        count = [sum(one == (ok, how) for one in said) for ok in (False, True) for how in ("accepts", "raises", "hangs")]
+        yield f"| {sdk} {version(sdk)} | " + " | ".join(map(str, count)) + " |"
+
+
+def version(sdk):
+    """The pinned version."""
+    name = {"anthropic-python": "anthropic", "google-genai": "google-genai"}.get(sdk, "openai")
+    if sdk.endswith("-node"):
+        pins = json.loads((HERE / "package.json").read_text())["dependencies"]
+        return pins["openai" if name == "openai" and sdk == "openai-node" else "@anthropic-ai/sdk"]
+    pins = (HERE / ("requirements-older.txt" if sdk.endswith("-1") else "requirements.txt")).read_text()
+    return dict(line.split("==") for line in pins.split())[name]
 
 
 def honest(base):
