@@ -176,6 +176,11 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
             Protocol::OpenaiChat | Protocol::AnthropicMessages => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
+            // No mark but the finish reason: what is left is an early end.
+            Protocol::Gemini => Row {
+                party: Party::RelayMiddleware,
+                ..cut
+            },
             // The end mark names its reason by itself, but the message is still open.
             Protocol::OpenaiResponses => Row {
                 parse_ok: false,
@@ -184,11 +189,14 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
                     Phase::Stream,
                     Party::RelayMiddleware,
                 )
+<<<<<<< HEAD
             },
             // No mark but the finish reason: what is left is an early end.
             Protocol::Gemini => Row {
                 party: Party::RelayMiddleware,
                 ..cut
+=======
+>>>>>>> main
             },
         },
     }

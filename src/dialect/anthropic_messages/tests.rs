@@ -54,7 +54,6 @@ fn short(signal: &Signal<'_>) -> Option<String> {
         Signal::Odd(warning) => warning.to_string(),
         Signal::Terminator => "end".to_owned(),
         Signal::Restart => "again".to_owned(),
-        Signal::CallFault(detail) => detail.to_owned(),
     })
 }
 
