@@ -152,8 +152,6 @@ def nginx(locations):
         server_name localhost;
         location / {{
             proxy_pass {base.removesuffix('/v1')};
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
             {settings}
         }}
     }}"""
@@ -215,12 +213,15 @@ def with_nginx(good, long, cut, reset):
         skipped.append("nginx: not installed")
         return
     good_port, cut_port, reset_port, plain_port, roomy_port, gzip_port, asking_port = (free_port() for _ in range(7))
-    straight, gzip = "proxy_buffering off;", "proxy_buffering off; gzip on; gzip_types *; gzip_proxied any; gzip_min_length 0;"
-    # The last one asks the one before for gzip, whatever its own client asked for.
-    asking = "proxy_buffering off; proxy_set_header Accept-Encoding gzip; proxy_ssl_verify off;"
-    roomy = "proxy_buffer_size 16k; proxy_buffers 8 16k; proxy_busy_buffers_size 32k;"
+    straight = 'proxy_buffering off; proxy_http_version 1.1; proxy_set_header Connection "";'
+    gzip = straight + " gzip on; gzip_types *; gzip_proxied any; gzip_min_length 0;"
+    # This one asks the one before for gzip, whatever its own client asked for.
+    asking = straight + " proxy_set_header Accept-Encoding gzip; proxy_ssl_verify off;"
+    # nginx asks in HTTP/1.0 if not told otherwise, and then holds bytes until a buffer is full.
+    plain = "proxy_http_version 1.0;"
+    roomy = plain + " proxy_buffer_size 16k; proxy_buffers 8 16k; proxy_busy_buffers_size 32k;"
     ca = nginx({good_port: (good, straight, True), cut_port: (cut, straight, True), reset_port: (reset, straight, True),
-                plain_port: (long, "", False), roomy_port: (good, roomy, False), gzip_port: (good, gzip, True),
+                plain_port: (long, plain, False), roomy_port: (good, roomy, False), gzip_port: (good, gzip, True),
                 asking_port: (f"https://127.0.0.1:{gzip_port}/v1", asking, True)})
     run_spec("a spec passes through nginx over TLS with a private CA", spec("nginx", f"https://localhost:{good_port}/v1", ca))
     for transport in ("raw", "reqwest"):

@@ -10,11 +10,6 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny, Visitor};
 use crate::dialect::error::Said;
 use crate::dialect::member::{Few, Loose, Text};
 
-/// Most items of one response, and most parts of one item; what takes many times the room of its
-/// text has to be few.
-const MAX_ITEMS: usize = 512;
-const MAX_PARTS: usize = 128;
-
 /// What an event is, by its `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -219,7 +214,7 @@ pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) status: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) output: Option<Few<Item<'a>, MAX_ITEMS>>,
+    pub(super) output: Option<Few<Item<'a>>>,
     #[serde(borrow)]
     pub(super) error: Option<Box<Said<'a>>>,
     #[serde(borrow)]
