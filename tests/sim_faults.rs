@@ -199,12 +199,10 @@ fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
     match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
         (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
-        // The message is open, and the final response has none; the invented end has no usage.
-        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => &[
-            Class::SchemaViolation,
-            Class::UsageMismatch,
-            Class::MaskedTruncation,
-        ],
+        // The invented end has no usage either.
+        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => {
+            &[Class::UsageMismatch, Class::MaskedTruncation]
+        }
         _ => &[],
     }
 }
