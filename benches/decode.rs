@@ -67,6 +67,24 @@ fn messages() -> Vec<u8> {
     body.into_bytes()
 }
 
+/// A stream of Gemini's chunks with the members that the service sends, about 4 MiB.
+fn gemini() -> Vec<u8> {
+    let mut body = String::new();
+    let mut tokens = 0;
+    while body.len() < 4 << 20 {
+        tokens += 12;
+        body += &format!(
+            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \" the quick brown fox, você, \
+             jumps over 你好 and the lazy dog\"}}],\"role\": \"model\"}},\"index\": 0}}],\"usageMetadata\": \
+             {{\"promptTokenCount\": 9,\"candidatesTokenCount\": {tokens},\"totalTokenCount\": {},\
+             \"promptTokensDetails\": [{{\"modality\": \"TEXT\",\"tokenCount\": 9}}]}},\"modelVersion\": \
+             \"test-model\",\"responseId\": \"x9kqaL3fMoWBvdIP\"}}\r\n\r\n",
+            tokens + 9
+        );
+    }
+    body.into_bytes()
+}
+
 fn exchange(protocol: Protocol) -> Exchange {
     let asked = Asked {
         protocol,
@@ -131,11 +149,13 @@ fn decode(criterion: &mut Criterion) {
             bytes
         });
     });
+    let gemini = gemini();
     let chat = Protocol::OpenaiChat;
     for (name, protocol, body) in [
         ("minimal chunks", chat, &plain),
         ("service chunks", chat, &service),
         ("service events", Protocol::AnthropicMessages, &messages),
+        ("service chunks", Protocol::Gemini, &gemini),
     ] {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {

@@ -4,6 +4,7 @@
 //! (classes, statuses, phases, kinds of errors), never bytes, and compares nothing across samples.
 
 pub mod cell;
+pub mod groups;
 
 use std::fmt;
 

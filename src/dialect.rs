@@ -328,7 +328,8 @@ impl Reader {
     pub fn is_habit(&self, data: &str) -> bool {
         match &self.0 {
             State::OpenaiResponses(_) => openai_responses::is_habit(data),
-            State::OpenaiChat(_) | State::AnthropicMessages(_) | State::Gemini(_) => false,
+            State::AnthropicMessages(_) => anthropic_messages::is_habit(data),
+            State::OpenaiChat(_) | State::Gemini(_) => false,
         }
     }
 

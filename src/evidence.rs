@@ -9,7 +9,7 @@ mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 
-pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, read};
+pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
 
 use std::fmt;
 use std::time::Duration;

@@ -7,6 +7,7 @@ mod bursts;
 pub mod judge;
 mod rule;
 mod seals;
+mod streamed;
 pub mod summary;
 mod track;
 
@@ -19,6 +20,7 @@ use crate::observation::named;
 use crate::plan::{Judging, OnInconclusive};
 use crate::spec::objective::{Objective, Severity};
 pub use judge::Judge;
+pub use streamed::judge_file;
 pub use summary::{Overall, Summary, overall};
 
 named! {

@@ -305,6 +305,11 @@ fn ten_thousand_honest_chat_streams_give_no_finding() {
 }
 
 #[test]
+fn ten_thousand_honest_gemini_streams_give_no_finding() {
+    give_no_finding(Protocol::Gemini, honest::gemini);
+}
+
+#[test]
 fn ten_thousand_honest_anthropic_streams_give_no_finding() {
     give_no_finding(Protocol::AnthropicMessages, honest::anthropic::messages);
 }

@@ -8,6 +8,8 @@
 mod collector;
 #[path = "cli/continuing.rs"]
 mod continuing;
+#[path = "cli/compare.rs"]
+mod compare;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]

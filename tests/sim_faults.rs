@@ -63,7 +63,11 @@ const HONEST: Row = Row {
 };
 
 /// Protocols that the embedded relay speaks.
-const SPOKEN: &[Protocol] = &[Protocol::OpenaiChat, Protocol::AnthropicMessages];
+const SPOKEN: &[Protocol] = &[
+    Protocol::OpenaiChat,
+    Protocol::AnthropicMessages,
+    Protocol::Gemini,
+];
 
 const KINDS: [TransportKind; 2] = [TransportKind::Raw, TransportKind::Reqwest];
 
@@ -162,12 +166,14 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         ),
         Fault::DropSeal => completed(Class::MaskedTruncation, Phase::End, Party::RelayMiddleware),
         Fault::FakeDone { .. } => match protocol {
-            Protocol::OpenaiChat
-            | Protocol::OpenaiResponses
-            | Protocol::AnthropicMessages
-            | Protocol::Gemini => {
+            Protocol::OpenaiChat | Protocol::OpenaiResponses | Protocol::AnthropicMessages => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
+            // No mark but the finish reason: what is left is an early end.
+            Protocol::Gemini => Row {
+                party: Party::RelayMiddleware,
+                ..cut
+            },
         },
     }
 }

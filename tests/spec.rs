@@ -669,7 +669,7 @@ fn the_plan_of_a_spec_is_printed_within_eighty_columns() {
         "373",
         "1,175 calls",
         "99.798%",
-        "94.0%",
+        "together",
         "2.54-8.68%",
         "alpha/gpt-4o-mini/default",
         "ALPHA_KEY",

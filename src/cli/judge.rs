@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Format, colour, complain, results, with_causes};
-use crate::evidence::{self, Evidence};
+use crate::evidence::Evidence;
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
-use crate::verdict::{Overall, Summary, overall};
+use crate::verdict::{Overall, Summary, judge_file, overall};
 
 /// Ending of evidence files; in a folder, other files are left alone.
 pub(super) const EVIDENCE: &str = ".jsonl";
@@ -80,15 +80,12 @@ fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
             ));
         }
         for path in paths {
-            match evidence::read(&path) {
-                Ok(evidence) => {
-                    let summary = Summary::of(&evidence);
-                    judged.push(Judged {
-                        path,
-                        evidence,
-                        summary,
-                    });
-                }
+            match judge_file(&path) {
+                Ok((evidence, summary)) => judged.push(Judged {
+                    path,
+                    evidence,
+                    summary,
+                }),
                 Err(error) => mistakes.push(with_causes(&error)),
             }
         }

@@ -31,12 +31,7 @@ pub(super) struct Args {
     run_id: Option<String>,
     /// Go on with a run that is over, given by its folder or its name: its counts add up, decided
     /// objectives stay decided, and `sampling.max_samples` may have grown
-    #[arg(
-        long = "continue",
-        value_name = "RUN",
-        env = "RELAYPROOF_CONTINUE",
-        conflicts_with = "run_id"
-    )]
+    #[arg(long = "continue", value_name = "RUN", env = "RELAYPROOF_CONTINUE")]
     continued: Option<String>,
     /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -51,6 +46,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    if let (Some(_), Some(_)) = (
+        named(args.continued.as_deref()),
+        named(args.run_id.as_deref()),
+    ) {
+        complain(
+            "error: a run that goes on keeps its name: ask for `--continue` or for `--run-id`",
+        );
+        return Ok(Exit::Usage);
+    }
     let Some(run) = named(args.continued.as_deref()) else {
         let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
         return sample(&plans, &args.dir, &run_id, args.format, out);

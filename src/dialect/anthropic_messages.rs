@@ -37,6 +37,13 @@ pub(super) fn is_end_mark(data: &str) -> bool {
             .is_ok_and(|event| event.kind == Some(EventType(Some(Kind::MessageStop))))
 }
 
+/// Whether data is chat's end mark, which relays put behind the true one by habit.
+///
+/// It has no name, so that the official SDKs pass it over.
+pub(super) fn is_habit(data: &str) -> bool {
+    data.trim_ascii() == "[DONE]"
+}
+
 /// Most tokens that a request with these parameters lets an answer have.
 pub(super) fn budget(params: &Map<String, Value>) -> u64 {
     super::budget(params).unwrap_or(DEFAULT_BUDGET)
@@ -87,6 +94,8 @@ pub(super) struct Life {
     finished: bool,
     /// That names are missing was told.
     unnamed: bool,
+    /// An event could not be read, and may have held whatever seems to be missing since.
+    lost: bool,
     /// Blocks that are open, the latest last.
     open: Vec<(u64, BlockKind)>,
     /// Index that the next block should have.
@@ -103,6 +112,16 @@ type Flaw = Option<&'static str>;
 impl Life {
     /// Reads one event.
     pub(super) fn frame(
+        &mut self,
+        frame: Frame<'_>,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
+        let read = self.event(frame, sink);
+        self.lost |= read.is_err();
+        read
+    }
+
+    fn event(
         &mut self,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
@@ -158,6 +177,7 @@ impl Life {
     }
 
     /// The body has ended: what is missing by then is told by the end mark that did not come.
+    #[expect(clippy::unused_self, reason = "each protocol is asked in the same way")]
     pub(super) fn end(&mut self, _sink: &mut dyn FnMut(Signal<'_>)) {}
 
     /// Reads an event of the message.
@@ -182,7 +202,7 @@ impl Life {
             fingerprint: None,
             role: false,
         });
-        let late = (!self.started).then_some("an event before message_start");
+        let late = self.amiss(!self.started, "an event before message_start");
         self.started = true;
         let own = match kind {
             Kind::BlockStart => self.open_block(event, sink),
@@ -190,13 +210,20 @@ impl Life {
             Kind::BlockStop => self.close_block(event),
             Kind::MessageDelta => self.delta(event, sink),
             // Without a stop reason the open block is no fault of its own: all of the end is missing.
-            Kind::MessageStop => (self.finished && !self.open.is_empty())
-                .then_some("a block that is still open at the end"),
+            Kind::MessageStop => self.amiss(
+                self.finished && !self.open.is_empty(),
+                "a block that is still open at the end",
+            ),
             Kind::MessageStart | Kind::Ping | Kind::Error => None,
         };
         if let Some(flaw) = flaw.or(late).or(own) {
             sink(Signal::Flaw(flaw));
         }
+    }
+
+    /// A fault of the order of events, where the whole order was seen.
+    fn amiss(&self, wrong: bool, detail: &'static str) -> Flaw {
+        (wrong && !self.lost).then_some(detail)
     }
 
     fn start(&mut self, event: &Event<'_>, flaw: Flaw, sink: &mut dyn FnMut(Signal<'_>)) {
@@ -213,6 +240,7 @@ impl Life {
         *self = Self {
             started: true,
             unnamed: self.unnamed,
+            lost: self.lost,
             counts: message
                 .and_then(|message| message.usage.as_deref())
                 .copied()
@@ -252,9 +280,9 @@ impl Life {
             // Two calls under one index are mixed up, which the pieces of the calls show.
             None
         } else if self.open.iter().any(|(open, _)| *open == index) {
-            Some("a block that begins twice")
+            self.amiss(true, "a block that begins twice")
         } else {
-            Some("a block whose index is not its place")
+            self.amiss(true, "a block whose index is not its place")
         };
         self.next = self.next.max(index.saturating_add(1));
         self.open.retain(|(open, _)| *open != index);
@@ -281,7 +309,7 @@ impl Life {
         let index = event.index.unwrap_or_else(|| self.next.saturating_sub(1));
         let open = self.open.iter().rev().find(|(open, _)| *open == index);
         let fits = match open {
-            None => Some("a delta of a block that is not open"),
+            None => self.amiss(true, "a delta of a block that is not open"),
             Some((_, block)) => {
                 (!piece.fits(*block)).then_some("a delta that its block cannot take")
             }
@@ -301,7 +329,7 @@ impl Life {
                 self.open.remove(at);
                 None
             }
-            None => Some("the end of a block that is not open"),
+            None => self.amiss(true, "the end of a block that is not open"),
         }
     }
 
@@ -646,7 +674,7 @@ fn foreign(
     fault: &serde_json::Error,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    if frame.data.trim_ascii() == "[DONE]" {
+    if is_habit(frame.data) {
         return Err(Unreadable::Shape("the end mark of another protocol"));
     }
     let value = pruned::value(frame.data)?;

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::{Close, Continued, Header, Line, SCHEMA, Sample};
 
@@ -134,6 +135,33 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Passes over a sample that is not to be kept: as [`Evidence::push`], without it.
+    pub fn pass_over(&mut self) {
+        self.earlier.extend(self.close.take());
+    }
+}
+
+/// The header of a file, with the budget of the last time that its run went on.
+///
+/// Reads the whole file, but looks into no sample.
+///
+/// # Errors
+/// When the file cannot be read, is of another format, or holds a line that is no record.
+pub fn last_header(path: &Path) -> Result<Header, EvidenceError> {
+    let mut reader = Reader::open(path)?;
+    while reader.next_line()? {
+        let usual = [b"{\"sample\":".as_slice(), b"{\"close\":"];
+        if usual.iter().any(|kind| reader.buffer.starts_with(kind)) {
+            continue;
+        }
+        if let Some(continued) = reader.parse()?.continued {
+            reader.header.go_on_with(&continued);
+        }
+    }
+    Ok(reader.header)
+}
+
 /// Reads a whole evidence file.
 ///
 /// # Errors
@@ -151,7 +179,8 @@ pub struct Reader {
     input: BufReader<File>,
     header: Header,
     buffer: Vec<u8>,
-    seen: HashSet<String>,
+    /// Ids of the samples that were there.
+    seen: HashSet<u128>,
     line: u64,
     /// Length of the file up to its last line feed.
     whole: u64,
@@ -215,28 +244,16 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read or the line is no record.
     pub fn next_record(&mut self) -> Result<Option<Line>, EvidenceError> {
-        loop {
-            let line = self.line + 1;
-            if !next_line(&mut self.input, &mut self.buffer, &self.path, line)? {
-                self.torn = !self.buffer.is_empty();
-                return Ok(None);
-            }
-            self.line = line;
-            self.whole += self.buffer.len() as u64 + 1;
-            let any: AnyLine =
-                serde_json::from_slice(&self.buffer).map_err(|source| EvidenceError::Line {
-                    path: self.path.clone(),
-                    line,
-                    source,
-                })?;
+        while self.next_line()? {
+            let any = self.parse()?;
             if let Some(sample) = any.sample {
                 if sample.attempts.is_empty() {
                     return Err(EvidenceError::NoAttempt {
                         path: self.path.clone(),
-                        line,
+                        line: self.line,
                     });
                 }
-                if self.seen.insert(sample.id.clone()) {
+                if self.seen.insert(key(&sample.id)) {
                     return Ok(Some(Line::Sample(sample)));
                 }
             } else if let Some(close) = any.close {
@@ -245,6 +262,28 @@ impl Reader {
                 return Ok(Some(Line::Continued(continued)));
             }
         }
+        Ok(None)
+    }
+
+    /// Takes the next whole line into the buffer; false at the end.
+    fn next_line(&mut self) -> Result<bool, EvidenceError> {
+        let line = self.line + 1;
+        if !next_line(&mut self.input, &mut self.buffer, &self.path, line)? {
+            self.torn = !self.buffer.is_empty();
+            return Ok(false);
+        }
+        self.line = line;
+        self.whole += self.buffer.len() as u64 + 1;
+        Ok(true)
+    }
+
+    /// The line in the buffer.
+    fn parse(&self) -> Result<AnyLine, EvidenceError> {
+        serde_json::from_slice(&self.buffer).map_err(|source| EvidenceError::Line {
+            path: self.path.clone(),
+            line: self.line,
+            source,
+        })
     }
 
     /// Reads to the end; also the length up to the last line feed.
@@ -256,6 +295,18 @@ impl Reader {
         evidence.torn = self.torn;
         Ok((evidence, self.whole))
     }
+}
+
+/// An id in 16 bytes, of which a million fit where their texts would not: the number that its hex
+/// digits are, or half of its SHA-256 where it is anything else.
+fn key(id: &str) -> u128 {
+    let is_hex = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_hex.then(|| u128::from_str_radix(id, 16).ok()).flatten();
+    number.unwrap_or_else(|| {
+        let hash = Sha256::digest(id.as_bytes());
+        let half = hash.iter().take(16);
+        half.fold(0, |number, byte| number << 8 | u128::from(*byte))
+    })
 }
 
 /// Reads up to and without the next line feed; false when the file ends before one.

@@ -57,7 +57,7 @@ pub(super) fn usd_text(usd: f64) -> String {
 /// A p-value.
 pub(super) fn p(p: f64) -> String {
     if p < 0.0001 {
-        "< 0.0001".to_owned()
+        "under 0.0001".to_owned()
     } else {
         let text = format!("{p:.4}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(points(-0.05), "-5.00");
         assert_eq!(points(0.012_34), "+1.23");
         assert_eq!((points(-1e-9), points(0.0)), ("0.00".into(), "0.00".into()));
-        assert_eq!(p(0.000_001), "< 0.0001");
+        assert_eq!(p(0.000_001), "under 0.0001");
         assert_eq!((p(0.01), p(1.0)), ("0.01".into(), "1".into()));
         assert_eq!(rate(Rate::Usd(0.75)), "0.75");
         assert_eq!(rate(Rate::AtLeast(12.345)), ">= 12.3");

@@ -173,7 +173,7 @@ fn between(out: &mut String, ranking: &Ranking<'_>, names: &[String]) {
     {
         let difference = it.difference;
         let said = format!(
-            "{above} less {below}: {} pt, between {} and {}{}",
+            "{above} minus {below}: {} pt, between {} and {}{}",
             points(difference.estimate),
             points(difference.lower),
             points(difference.upper),

@@ -48,7 +48,7 @@ pub fn text(pairs: &[Pair<'_>]) -> String {
         "No regression shown, which does not show that there is none".to_owned()
     };
     let rule = format!(
-        "{said}. {}, p by Holm over all of them, alpha {ALPHA}; what matters is a share that fell \
+        "{said}. {}, each p corrected for all of them (Holm), alpha {ALPHA}; what matters is a share that fell \
          by {FALL_POINTS} pt, a median {RATIO:.2} times as long, or new times above old ones in {} \
          of pairs.",
         counted(tests as u64, "test"),
@@ -144,11 +144,10 @@ fn share(out: &mut String, it: &Shares) {
     wrap(out, &head(it.finding), INDENT, &counts);
     if let Some(difference) = it.difference {
         let said = format!(
-            "{} pt, between {} and {}; Fisher p {}, by Holm {}{}",
+            "{} pt, between {} and {}; p {} (Fisher){}",
             points(difference.estimate),
             points(difference.lower),
             points(difference.upper),
-            p(it.p),
             p(it.adjusted),
             meaning(it.finding),
         );
@@ -167,17 +166,12 @@ fn times(out: &mut String, it: &Times) {
         |ratio| format!("median x{ratio:.2}"),
     );
     let said = format!(
-        "ttft  {median}; new above old in {:.1}% of pairs",
-        it.above * 100.0
-    );
-    wrap(out, &head(it.finding), INDENT, &said);
-    let said = format!(
-        "Mann-Whitney p {}, by Holm {}{}",
-        p(it.p),
+        "ttft  {median}; new above old in {:.1}% of pairs; p {} (Mann-Whitney){}",
+        it.above * 100.0,
         p(it.adjusted),
         meaning(it.finding)
     );
-    wrap(out, INDENT, INDENT, &said);
+    wrap(out, &head(it.finding), INDENT, &said);
 }
 
 fn quantile(out: &mut String, it: &Quantile) {

@@ -132,7 +132,9 @@ fn line(
     };
     // Padded before it is painted: the codes take no room on the screen.
     let word = paint.with(code, &format!("{word:<FIRST$}"));
-    let mut text = format!("{:<width$}  {}", objective.text, found(objective, verdict));
+    let found = found(objective, verdict);
+    let joint = if found.is_empty() { "" } else { "; " };
+    let mut text = format!("{:<width$}  {found}", objective.text);
     match verdict.decision {
         Decision::Pass => {}
         Decision::Violated => {
@@ -141,7 +143,7 @@ fn line(
             }
         }
         Decision::Inconclusive(reason) => {
-            let _ = write!(text, "; {}", why(reason, verdict));
+            let _ = write!(text, "{joint}{}", why(reason, verdict));
             if let Some(more) = verdict.further_clean.filter(|&more| more > 0) {
                 let samples = if more == 1 { "sample" } else { "samples" };
                 let _ = write!(text, ", {more} more clean {samples} would settle it");

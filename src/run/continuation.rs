@@ -11,7 +11,7 @@ use super::Planned;
 use crate::evidence::{self, Continued, Evidence};
 use crate::plan::{Method, Plan};
 use crate::probe::clock::Clock;
-use crate::verdict::Judge;
+use crate::verdict::{self, Decision, Inconclusive, Judge};
 
 /// Most files of a run's folder that are looked at.
 const MOST_FILES: usize = 10_000;
@@ -187,14 +187,16 @@ fn of_cell_in(files: &[PathBuf], plan: &Plan, index: usize) -> Option<Evidence> 
 /// Whether a plan may go on with this evidence; if not, why.
 fn sound(plan: &Plan, evidence: &Evidence) -> Result<(), String> {
     let header = &evidence.header;
-    let closes = evidence.earlier.iter().chain(&evidence.close);
-    if let Some(invalid) = closes
-        .filter_map(|it| it.self_check.invalid.as_ref())
-        .next()
-    {
+    let invalid = Decision::Inconclusive(Inconclusive::InvalidRun);
+    let verdicts = verdict::judge(evidence);
+    if let Some(spoilt) = verdicts.iter().find(|it| it.decision == invalid) {
         return Err(format!(
-            "the run is invalid ({invalid}), which no further sample heals; start afresh, which \
-             counts as no second try"
+            "the run is invalid ({}), which no further sample heals; start afresh, which counts as \
+             no second try",
+            spoilt
+                .note
+                .as_deref()
+                .unwrap_or("the probe was not fit to measure")
         ));
     }
     if header.plan_digest == plan.digest {

@@ -24,6 +24,7 @@ pub(super) struct Request {
     pub(super) method: String,
     /// Path without the query.
     pub(super) path: String,
+    pub(super) query: String,
     /// Whether the client speaks HTTP/1.1, so that it understands chunks.
     pub(super) chunked: bool,
     pub(super) keep_alive: bool,
@@ -90,6 +91,7 @@ impl Inbox {
         Ok(Request {
             method: head.method,
             path: head.path,
+            query: head.query,
             chunked: head.chunked,
             keep_alive: head.keep_alive,
             body,
@@ -201,6 +203,7 @@ enum Length {
 struct Head {
     method: String,
     path: String,
+    query: String,
     chunked: bool,
     keep_alive: bool,
     expects: bool,
@@ -231,6 +234,7 @@ impl Head {
         let mut head = Self {
             method: method.to_owned(),
             path: path_of(target).to_owned(),
+            query: query_of(target).to_owned(),
             chunked,
             keep_alive: chunked,
             expects: false,
@@ -297,6 +301,12 @@ fn path_of(target: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
+/// Query of a request target, without the question mark.
+fn query_of(target: &str) -> &str {
+    let target = target.split('#').next().unwrap_or_default();
+    target.split_once('?').map_or("", |(_, query)| query)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,10 +320,8 @@ mod tests {
 
     #[test]
     fn the_query_and_the_authority_are_no_part_of_the_path() {
-        assert_eq!(
-            parse("GET /v1/models?a=/b HTTP/1.1").unwrap().path,
-            "/v1/models"
-        );
+        let head = parse("GET /v1/models?a=/b?c#d HTTP/1.1").unwrap();
+        assert_eq!((&*head.path, &*head.query), ("/v1/models", "a=/b?c"));
         assert_eq!(parse("GET http://h:1/v1/x HTTP/1.1").unwrap().path, "/v1/x");
         assert_eq!(parse("GET http://h:1 HTTP/1.1").unwrap().path, "/");
     }

@@ -198,7 +198,7 @@ impl Server {
                 Billed::OwnAnswer => {}
             }
         }
-        let api = Api::at(&request.path);
+        let api = Api::at(&request.path, &request.query);
         let models = voice::models(&request.path);
         let api = match (request.method.as_str(), api, models) {
             ("POST", Some(api), _) => api,

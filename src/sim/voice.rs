@@ -3,6 +3,7 @@
 //! Written by hand and shared with no decoder, so that no mistake can be made twice.
 
 mod chat;
+mod gemini;
 mod messages;
 
 use std::time::Duration;
@@ -18,15 +19,20 @@ pub(super) enum Api {
     Chat,
     /// Anthropic messages.
     Messages,
+    /// Gemini `generateContent` and `streamGenerateContent`.
+    Gemini(gemini::Method),
 }
 
 impl Api {
-    /// The protocol of a path, which may have any prefix.
-    pub(super) fn at(path: &str) -> Option<Self> {
+    /// The protocol of a path, which may have any prefix, and its query.
+    pub(super) fn at(path: &str, query: &str) -> Option<Self> {
         if path.ends_with("/chat/completions") {
             return Some(Self::Chat);
         }
-        path.ends_with("/messages").then_some(Self::Messages)
+        if path.ends_with("/messages") {
+            return Some(Self::Messages);
+        }
+        gemini::Method::at(path, query).map(Self::Gemini)
     }
 
     /// Reads a request body.
@@ -34,6 +40,7 @@ impl Api {
         match self {
             Self::Chat => chat::parse(body),
             Self::Messages => messages::parse(body),
+            Self::Gemini(method) => method.parse(body),
         }
     }
 
@@ -42,6 +49,7 @@ impl Api {
         match self {
             Self::Chat => "chatcmpl-",
             Self::Messages => "msg_",
+            Self::Gemini(_) => "",
         }
     }
 
@@ -50,6 +58,7 @@ impl Api {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
             Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
+            Self::Gemini(method) => Box::new(method.voice(id, model, ask)),
         }
     }
 
@@ -58,12 +67,16 @@ impl Api {
         match self {
             Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
             Self::Messages => messages::error(error),
+            Self::Gemini(_) => gemini::error(error),
         }
     }
 }
 
 /// The list of models, for a path that asks for one.
 pub(super) fn models(path: &str) -> Option<String> {
+    if path.ends_with("/v1beta/models") {
+        return Some(gemini::models());
+    }
     path.ends_with("/models").then(chat::models)
 }
 

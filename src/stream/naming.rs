@@ -1,7 +1,8 @@
 //! Whether a model label names the model that was asked for. Labels only; nothing of answers.
 //!
 //! A vendor prefix (`openai/`, `us.anthropic.`), a date or build suffix, `-latest` and a `:variant`
-//! that only one side has are no difference; two different dates are.
+//! that only one side has are no difference; two different dates are. An alias of a whole line of
+//! models (`gemini-flash-latest`) is any of its versions.
 
 /// Whether a relay that was asked for `asked` may call its answer `answered`.
 pub(super) fn is_same_model(asked: &str, answered: &str) -> bool {
@@ -23,7 +24,16 @@ pub(super) fn is_same_model(asked: &str, answered: &str) -> bool {
         (Some(left), Some(right)) => left == right || [left, right].contains(&"latest"),
         _ => true,
     };
-    asked == answered && dates
+    (asked == answered && dates) || (asked_date == Some("latest") && is_line(asked, answered))
+}
+
+/// Whether `line` names no version, and `answered` is that line with a version put in.
+fn is_line(line: &str, answered: &str) -> bool {
+    let is_version = |word: &&str| {
+        word.starts_with(|first: char| first.is_ascii_digit()) || matches!(*word, "preview" | "exp")
+    };
+    let words = answered.split('-').filter(|word| !is_version(word));
+    !line.split('-').any(|word| is_version(&word)) && line.split('-').eq(words)
 }
 
 /// The label without path-like and dotted vendor prefixes.
@@ -109,6 +119,10 @@ mod tests {
             ),
             ("gemini-1.5-pro", "models/gemini-1.5-pro-002"),
             ("llama-3:free", "meta/llama-3"),
+            (
+                "gemini-flash-latest",
+                "models/gemini-2.5-flash-preview-09-2025",
+            ),
         ] {
             assert!(is_same_model(asked, answered), "{asked} {answered}");
         }
@@ -124,6 +138,9 @@ mod tests {
             ("gpt-4", "gpt-4-turbo"),
             ("test-model", "other-model"),
             ("é", "ü-éééééé"),
+            ("gemini-flash-latest", "gemini-2.5-flash-lite"),
+            ("gemini-flash-latest", "gemini-2.5-pro"),
+            ("claude-3-5-sonnet-latest", "claude-3-7-sonnet-20250219"),
         ] {
             assert!(!is_same_model(asked, answered), "{asked} {answered}");
         }

@@ -63,7 +63,7 @@ impl Reading {
             if let Some(data) = mark.filter(|_| !marked) {
                 heard.flush_broken();
                 let frame = Frame {
-                    name: "message",
+                    name: rest.name,
                     data,
                 };
                 if let Err(fault) = heard.read(spot, frame) {

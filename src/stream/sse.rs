@@ -68,6 +68,8 @@ pub struct Event<'a> {
 /// What was left when the stream ended; the standard drops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished<'a> {
+    /// Its type so far; `message` where it named none.
+    pub name: &'a str,
     /// Byte offset of the unfinished block.
     pub offset: u64,
     /// Its data so far, if it has any and all of it is UTF-8.
@@ -166,6 +168,7 @@ impl Decoder {
             }
         }
         Some(Unfinished {
+            name: kind(&self.name),
             offset,
             data: data.map(|()| self.data.as_str()),
             line: if self.dropping { &[] } else { &self.carry },
@@ -311,11 +314,7 @@ impl Decoder {
         let offset = self.block.take();
         if let Some(offset) = offset.filter(|_| self.data_lines > 0) {
             sink(Item::Event(Event {
-                name: if self.name.is_empty() {
-                    "message"
-                } else {
-                    &self.name
-                },
+                name: kind(&self.name),
                 data: lent.unwrap_or(&self.data),
                 id: &self.id,
                 offset,
@@ -340,6 +339,11 @@ impl Decoder {
 fn replace(kept: &mut String, value: &str) {
     kept.clear();
     kept.push_str(value);
+}
+
+/// The type of a block that named this one.
+fn kind(name: &str) -> &str {
+    if name.is_empty() { "message" } else { name }
 }
 
 #[cfg(test)]
@@ -504,10 +508,11 @@ mod tests {
     #[test]
     fn what_is_left_at_the_end_is_no_event_but_is_shown() {
         let mut decoder = Decoder::new();
-        decoder.feed(b"data: a\n\ndata: b\ndata: c", |_| {});
+        decoder.feed(b"data: a\n\nevent: x\ndata: b\ndata: c", |_| {});
         assert_eq!(
             decoder.finish(),
             Some(Unfinished {
+                name: "x",
                 offset: 9,
                 data: Some("b\nc"),
                 line: b"data: c",
@@ -518,6 +523,7 @@ mod tests {
         assert_eq!(
             decoder.finish(),
             Some(Unfinished {
+                name: "message",
                 offset: 9,
                 data: None,
                 line: b"<html>",

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Decision, Effect, Verdict, effect, judge};
-use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence};
+use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence, Sample};
 use crate::observation::named;
 use crate::plan::Judging;
 use crate::spec::objective::Objective;
@@ -86,8 +86,17 @@ impl Summary {
 
     /// Counts what is in the evidence of one cell that is judged already.
     pub fn with(evidence: &Evidence, verdicts: Vec<Verdict>) -> Self {
+        let mut summary = Self::uncounted(evidence, verdicts);
+        for sample in &evidence.samples {
+            summary.count(sample);
+        }
+        summary
+    }
+
+    /// A summary before the first sample is counted.
+    pub(super) fn uncounted(evidence: &Evidence, verdicts: Vec<Verdict>) -> Self {
         let header = &evidence.header;
-        let mut summary = Self {
+        Self {
             cell: header.cell.clone(),
             run_id: header.run_id.clone(),
             spec_source: header.spec_source.clone(),
@@ -106,30 +115,31 @@ impl Summary {
             continued: evidence.continued.clone(),
             earlier_runs: header.earlier_runs.clone(),
             torn: evidence.torn,
-        };
-        for sample in &evidence.samples {
-            if !sample.counts() {
-                summary.uncounted += 1;
-                continue;
-            }
-            summary.samples += 1;
-            summary.attempts += sample.attempts.len() as u64;
-            if let Some(first) = sample.attempts.first() {
-                *summary
-                    .outcomes
-                    .entry(first.observation.outcome())
-                    .or_default() += 1;
-            }
-            let end = sample.attempts.last().map_or(sample.t0_unix_ns, |last| {
-                let over = last.start.saturating_add(last.observation.timeline.over);
-                let over = u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
-                sample.t0_unix_ns.saturating_add(over)
-            });
-            let start = sample.t0_unix_ns;
-            summary.first_unix_ns = Some(summary.first_unix_ns.map_or(start, |at| at.min(start)));
-            summary.last_unix_ns = summary.last_unix_ns.max(Some(end));
         }
-        summary
+    }
+
+    /// Counts a sample.
+    pub(super) fn count(&mut self, sample: &Sample) {
+        if !sample.counts() {
+            self.uncounted += 1;
+            return;
+        }
+        self.samples += 1;
+        self.attempts += sample.attempts.len() as u64;
+        if let Some(first) = sample.attempts.first() {
+            *self
+                .outcomes
+                .entry(first.observation.outcome())
+                .or_default() += 1;
+        }
+        let end = sample.attempts.last().map_or(sample.t0_unix_ns, |last| {
+            let over = last.start.saturating_add(last.observation.timeline.over);
+            let over = u64::try_from(over.as_nanos()).unwrap_or(u64::MAX);
+            sample.t0_unix_ns.saturating_add(over)
+        });
+        let start = sample.t0_unix_ns;
+        self.first_unix_ns = Some(self.first_unix_ns.map_or(start, |at| at.min(start)));
+        self.last_unix_ns = self.last_unix_ns.max(Some(end));
     }
 
     /// Upper bound of the chance that one of the runs up to this one passes falsely, the earlier

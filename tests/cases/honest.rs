@@ -4,8 +4,12 @@
 
 #[path = "honest/anthropic.rs"]
 pub(crate) mod anthropic;
+#[path = "honest/gemini.rs"]
+mod gemini;
 
 use std::time::Duration;
+
+pub(crate) use gemini::gemini;
 
 /// One answer: writes with their times, the text that it says, whether usage was asked for.
 pub(crate) struct Honest {

@@ -147,6 +147,33 @@ fn only_the_budget_may_change_when_a_run_goes_on() {
 }
 
 #[test]
+fn an_invalid_run_does_not_go_on_and_is_no_try() {
+    let (server, place) = (by_model(), Place::new());
+    place.write("s.yaml", &spec(&server.base_url(), "half"));
+    place.run(&["run", "s.yaml", "--run-id", "r"]).exits(3);
+    // As a machine leaves it that was too busy.
+    let file = place.evidence_file("r");
+    let text = fs::read_to_string(&file).unwrap();
+    let unfit = text.replace(
+        "\"self_check\":{",
+        "\"self_check\":{\"invalid\":\"too busy\",",
+    );
+    assert_ne!(unfit, text);
+    fs::write(&file, unfit).unwrap();
+    place
+        .run(&["judge", "runs/r"])
+        .exits(3)
+        .says("the run is invalid");
+    place
+        .run(&["run", "s.yaml", "--continue", "r"])
+        .exits(2)
+        .complains("too busy")
+        .complains("start afresh");
+    place.run(&["run", "s.yaml", "--run-id", "q"]);
+    assert_eq!(place.evidence("q").header.earlier_runs, []);
+}
+
+#[test]
 fn a_single_look_that_was_taken_is_not_taken_again_at_a_larger_number() {
     let server = by_model();
     let place = Place::new();

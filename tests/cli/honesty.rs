@@ -60,7 +60,14 @@ slos: [ttft.p50 < 250ms]
 #[test]
 #[cfg(target_os = "linux")]
 fn a_machine_without_files_for_its_calls_blames_no_relay() {
-    let server = Server::start(|_, _, stream: &mut TcpStream| wait_for_leave(stream));
+    // It answers twenty calls and keeps all others waiting.
+    let server = Server::start(|number, _, stream: &mut TcpStream| {
+        if number < 20 {
+            stream.write_all(honest("m").as_bytes())
+        } else {
+            wait_for_leave(stream)
+        }
+    });
     let place = Place::new();
     let text = format!(
         "relayproof: 1

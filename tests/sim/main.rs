@@ -8,6 +8,7 @@
 
 mod client;
 mod faults;
+mod gemini;
 mod messages;
 mod time;
 mod truth;

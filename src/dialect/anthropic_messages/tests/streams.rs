@@ -403,6 +403,12 @@ fn damaged_bytes() -> Vec<Row> {
     let replaced = with(&honest, "content_block_delta", |event| {
         event.replace('ö', "\u{FFFD}")
     });
+    let beginning = with(&honest, "message_start", |event| {
+        event.replace("}}\n", "\n")
+    });
+    let opening = with(&honest, "content_block_start", |event| {
+        event.replace("}}\n", "\n")
+    });
     let number = with(&honest, "message_delta", |event| {
         event.replace(":4", ":NaN")
     });
@@ -410,6 +416,20 @@ fn damaged_bytes() -> Vec<Row> {
         (
             "JSON that is cut",
             of(&cut),
+            &[Class::MalformedJson],
+            false,
+            false,
+        ),
+        (
+            "a beginning that is cut",
+            of(&beginning),
+            &[Class::MalformedJson],
+            false,
+            false,
+        ),
+        (
+            "a block whose opening is cut",
+            of(&opening),
             &[Class::MalformedJson],
             false,
             false,
@@ -617,7 +637,6 @@ fn wrong_ends() -> Vec<Row> {
     let honest = answer(&HELLO, "end_turn");
     let cut = |events: usize| honest[..events].to_vec();
     let inside = [cut(3), vec![say("x")[..40].to_owned()]].concat();
-    let done = [honest.clone(), vec!["data: [DONE]\n\n".to_owned()]].concat();
     let doubled = [honest.clone(), vec![stop()]].concat();
     let more = [honest.clone(), vec![say("!")]].concat();
     let late = [
@@ -711,13 +730,6 @@ fn wrong_ends() -> Vec<Row> {
             of(&doubled),
             &[Class::DuplicateTerminator],
             true,
-            false,
-        ),
-        (
-            "another protocol's end mark",
-            of(&done),
-            &[Class::DataAfterDone],
-            false,
             false,
         ),
         (
@@ -917,6 +929,7 @@ fn what_is_odd_but_legal_gives_no_finding() {
     let first_text = with(&honest, "content_block_start", |event| {
         event.replace("\"text\":\"\"", "\"text\":\"Oh. \"")
     });
+    let habit = [honest.clone(), vec!["data: [DONE]\n\n".to_owned()]].concat();
     let late_ping = [honest.clone(), vec![ping()]].concat();
     let commented: Vec<String> = honest
         .iter()
@@ -954,6 +967,7 @@ fn what_is_odd_but_legal_gives_no_finding() {
         ("words about an error", spread(about)),
         ("a short answer in one write", play(&[&joined(&honest)])),
         ("one JSON answer that was asked for", play(&[WHOLE]).whole()),
+        ("another protocol's end mark by habit", spread(habit)),
         (
             "a body that stays open after the end",
             spread(honest.clone()).end(End::Silence),
