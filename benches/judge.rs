@@ -1,19 +1,30 @@
-//! What deciding costs: one sample taken by the judge of a cell, and a file of evidence judged.
+//! What deciding costs: one sample taken by the judge of a cell, and files of evidence judged, small
+//! and large.
 
 #![expect(
     clippy::expect_used,
-    reason = "a bench file: a missing value is a broken bench"
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench: a missing value is a broken one, and its figures are timed and printed"
 )]
 
+use std::env;
+use std::fs::File;
 use std::hint::black_box;
-use std::time::Duration;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use relayproof::evidence::{self, Evidence, Header, Sample};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group};
+use relayproof::evidence::{self, Evidence, Header, Line, Sample};
 use relayproof::stats::operating::n90;
 use relayproof::stats::sequential::Design;
-use relayproof::verdict::{Judge, judge};
+use relayproof::verdict::{Judge, judge, judge_file};
 use serde_json::{Value, json};
+
+/// Names the file that a process of its own is to judge, so that its peak is that of judging alone.
+const ALONE: &str = "RELAYPROOF_BENCH_JUDGE";
 
 /// Objectives of the cell; a decision of each is due after every sample.
 const OBJECTIVES: usize = 6;
@@ -141,4 +152,68 @@ criterion_group! {
     config = Criterion::default().measurement_time(Duration::from_secs(3));
     targets = deciding, reading, planning
 }
-criterion_main!(benches);
+
+fn main() {
+    if let Some(path) = env::var_os(ALONE) {
+        alone(Path::new(&path));
+        return;
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    // `cargo test --benches` only wants to see that it runs.
+    let sizes: &[u64] = if env::args().any(|argument| argument == "--test") {
+        &[1000]
+    } else {
+        &[100_000, 1_000_000]
+    };
+    for &samples in sizes {
+        whole_file(samples);
+    }
+}
+
+/// Judges a file in a process of its own, which says how long it took and what it needed.
+fn whole_file(samples: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cell.jsonl");
+    let mut file = BufWriter::new(File::create(&path).expect("a file"));
+    let mut line = |text: serde_json::Result<String>| {
+        let text = text.expect("a record");
+        writeln!(file, "{text}").expect("a line");
+    };
+    line(serde_json::to_string(&header()));
+    let mut record = sample(0);
+    for index in 0..samples {
+        record.index = index;
+        record.id = format!("{index:032x}");
+        line(serde_json::to_string(&Line::Sample(Box::new(
+            record.clone(),
+        ))));
+    }
+    file.flush().expect("a flush");
+    let size = path.metadata().expect("a size").len();
+    println!("judging a file of {samples} samples, {} MiB:", size >> 20);
+    let this = env::current_exe().expect("this program");
+    let status = Command::new(this).env(ALONE, &path).status();
+    assert!(status.expect("a process").success());
+}
+
+fn alone(path: &Path) {
+    let start = Instant::now();
+    let (evidence, summary) = judge_file(path).expect("evidence");
+    let took = start.elapsed();
+    println!(
+        "  {:.2} s, {:.2} us a sample and objective; {} samples kept; {}",
+        took.as_secs_f64(),
+        took.as_secs_f64() * 1e6 / summary.samples as f64 / OBJECTIVES as f64,
+        evidence.samples.len(),
+        peak().unwrap_or_else(|| "peak unknown".to_owned()),
+    );
+}
+
+/// The most memory that this process ever had, where the system tells.
+fn peak() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(format!("peak {:.1} MiB", kib as f64 / 1024.0))
+}

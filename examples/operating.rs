@@ -59,8 +59,12 @@ impl Checked {
     fn hold(&mut self, found: f64, exact: f64, error: f64) {
         let apart = (found - exact).abs();
         self.cells += 1;
-        // What never varies must be exact, but for rounding.
-        let errors = if apart < 1e-9 { 0.0 } else { apart / error };
+        // What never varies must be exact, but for the rounding of sums.
+        let rounding = 1e-9 * exact.max(1.0);
+        let errors = if apart < rounding { 0.0 } else { apart / error };
+        if errors > TOLERATED {
+            println!("{found} is not {exact} ± {error}");
+        }
         self.off += u32::from(errors > TOLERATED);
         self.farthest = self.farthest.max(errors);
     }
@@ -100,6 +104,16 @@ struct Exact {
     pass: f64,
     fail: f64,
     n: f64,
+    /// Standard deviation of the number of samples; 0 where it was not computed.
+    deviation: f64,
+}
+
+impl Exact {
+    /// The standard error of a simulated mean number of samples. What is seen of the spread says too
+    /// little where an early end is so rare that no run had one.
+    fn error(&self, seen: f64) -> f64 {
+        seen.max(self.deviation / f64::from(RUNS).sqrt())
+    }
 }
 
 /// A rule that looks at the counts after every sample.
@@ -114,7 +128,9 @@ trait Rule {
             pass: 0.0,
             fail: 0.0,
             n: 0.0,
+            deviation: 0.0,
         };
+        let mut n_squared = 0.0;
         // Probability of being open, by number of failures.
         let mut open = vec![1.0];
         for n in 1..=self.most() {
@@ -123,6 +139,7 @@ trait Rule {
                 break;
             }
             exact.n += still;
+            n_squared += still * (2 * n - 1) as f64;
             let mut next = vec![0.0; open.len() + 1];
             for (failures, mass) in open.iter().enumerate() {
                 next[failures] += mass * p;
@@ -145,6 +162,7 @@ trait Rule {
             }
             open = next;
         }
+        exact.deviation = (n_squared - exact.n * exact.n).max(0.0).sqrt();
         exact
     }
 
@@ -223,6 +241,7 @@ impl Rule for Engine {
             pass: exact.pass,
             fail: exact.fail,
             n: exact.expected_n,
+            deviation: 0.0,
         }
     }
 
@@ -370,7 +389,8 @@ fn one_objective(
             let p = share(failures_ppm);
             let exact = rule.exact(p);
             let found = rule.simulate(&mut Relay::new(place as u64, failures_ppm));
-            let (mean, error) = found.mean_n();
+            let (mean, seen) = found.mean_n();
+            let error = exact.error(seen);
             checked.hold(mean, exact.n, error);
             println!(
                 "| {p} | {} | {} | {mean:.1} ± {error:.1} | {:.1} |",
@@ -435,7 +455,8 @@ fn several_objectives(checked: &mut Checked) {
     {
         let exact = jointly_exact(&designs, failures_ppm);
         let found = jointly(&designs, failures_ppm, 100 + seed as u64);
-        let (mean, error) = found.mean_n();
+        let (mean, seen) = found.mean_n();
+        let error = exact.error(seen);
         checked.hold(mean, exact.n, error);
         println!(
             "| {name} | {} | {} | {mean:.1} ± {error:.1} | {:.1} |",
@@ -516,5 +537,6 @@ fn jointly_exact(designs: &[Design], failures_ppm: [u32; 4]) -> Exact {
         pass: passed.iter().product(),
         fail: 0.0,
         n: expected_n,
+        deviation: 0.0,
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! Not for looking more than once; the rule that may is [`super::sequential`].
 
-use statrs::distribution::{Binomial, DiscreteCDF};
-
 use super::Tally;
 use super::interval::{self, Interval, Sides};
+use super::numeric::binomial_upper;
 
 /// A rule for one look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,20 +111,15 @@ impl Look {
 
 /// Probability of at most `most` bad ones among `n` samples that are bad with probability `q`.
 pub fn at_most(most: u64, n: u64, q: f64) -> f64 {
-    match Binomial::new(q, n) {
-        Ok(binomial) if most < n => binomial.cdf(most),
-        Ok(_) => 1.0,
-        Err(_) => f64::NAN,
-    }
+    at_least(n.saturating_sub(most), n, 1.0 - q)
 }
 
 /// Probability of at least `least` bad ones among `n` samples that are bad with probability `q`.
 pub fn at_least(least: u64, n: u64, q: f64) -> f64 {
-    match (Binomial::new(q, n), least.checked_sub(1)) {
-        (Ok(binomial), Some(below)) if below < n => binomial.sf(below),
-        (Ok(_), Some(_)) => 0.0,
-        (Ok(_), None) => 1.0,
-        (Err(_), _) => f64::NAN,
+    if (0.0..=1.0).contains(&q) {
+        binomial_upper(n, q, least)
+    } else {
+        f64::NAN
     }
 }
 
