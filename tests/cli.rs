@@ -6,10 +6,10 @@
 
 #[path = "cli/collector.rs"]
 mod collector;
-#[path = "cli/continuing.rs"]
-mod continuing;
 #[path = "cli/compare.rs"]
 mod compare;
+#[path = "cli/continuing.rs"]
+mod continuing;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]
