@@ -85,6 +85,45 @@ fn gemini() -> Vec<u8> {
     body.into_bytes()
 }
 
+/// The same of OpenAI responses, as the service sends them.
+fn responses() -> Vec<u8> {
+    let response = "\"response\":{\"id\":\"resp_68af4030\",\"object\":\"response\",\"created_at\":1,\
+                    \"status\":\"in_progress\",\"model\":\"test-model\",\"output\":[],\
+                    \"parallel_tool_calls\":true,\"tool_choice\":\"auto\",\"tools\":[]}";
+    let item = "msg_68af4030baa48193b0b43b4c2a176a1a0e6967589f080e78";
+    let place = format!("\"item_id\":\"{item}\",\"output_index\":0,\"content_index\":0");
+    let mut number = 0;
+    let mut event = |name: &str, members: &str| {
+        number += 1;
+        format!(
+            "event: {name}\ndata: {{\"type\":\"{name}\",\"sequence_number\":{number},{members}}}\n\n"
+        )
+    };
+    let mut body = event("response.created", response);
+    body += &event(
+        "response.output_item.added",
+        &format!(
+            "\"output_index\":0,\"item\":{{\"id\":\"{item}\",\"type\":\"message\",\
+             \"status\":\"in_progress\",\"role\":\"assistant\",\"content\":[]}}"
+        ),
+    );
+    body += &event(
+        "response.content_part.added",
+        &format!("{place},\"part\":{{\"type\":\"output_text\",\"annotations\":[],\"text\":\"\"}}"),
+    );
+    for (index, word) in WORDS.iter().cycle().enumerate() {
+        if body.len() >= 4 << 20 {
+            break;
+        }
+        let salt = (index as u32).wrapping_mul(0x9E37_79B9);
+        body += &event(
+            "response.output_text.delta",
+            &format!("{place},\"delta\":\"{word}\",\"logprobs\":[],\"obfuscation\":\"{salt:08x}\""),
+        );
+    }
+    body.into_bytes()
+}
+
 fn exchange(protocol: Protocol) -> Exchange {
     let asked = Asked {
         protocol,
@@ -111,6 +150,7 @@ fn decode(criterion: &mut Criterion) {
     let plain = stream(false);
     let service = stream(true);
     let messages = messages();
+    let responses = responses();
     let mut group = criterion.benchmark_group("decode");
     group.throughput(Throughput::Bytes(plain.len() as u64));
 
@@ -156,6 +196,7 @@ fn decode(criterion: &mut Criterion) {
         ("service chunks", chat, &service),
         ("service events", Protocol::AnthropicMessages, &messages),
         ("service chunks", Protocol::Gemini, &gemini),
+        ("service events", Protocol::OpenaiResponses, &responses),
     ] {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {

@@ -265,6 +265,17 @@ const RULES: &[Rule] = &[
                 && !inside_event
         },
     },
+    Rule {
+        // Whoever writes such a stream would have closed it; it was only let go of.
+        name: "let-go-between-events",
+        party: Party::RelayGateway,
+        holds: |seen| {
+            let warnings = &seen.attempt.warnings;
+            seen.is(Class::TruncatedNoTerminator)
+                && warnings.contains(&Warning::LeftOpen)
+                && !warnings.contains(&Warning::UnfinishedLastEvent)
+        },
+    },
 ];
 
 /// A stream with output this recently was flowing.
@@ -511,7 +522,17 @@ mod tests {
                 Class::TruncatedNoTerminator,
                 json!({"status": 200, "counts": {"tool_calls": 1}}),
             ),
+            (
+                "let-go-between-events",
+                Class::TruncatedNoTerminator,
+                json!({"status": 200, "warnings": ["left-open"]}),
+            ),
             (REST, Class::TruncatedNoTerminator, json!({"status": 200})),
+            (
+                REST,
+                Class::TruncatedNoTerminator,
+                json!({"status": 200, "warnings": ["unfinished-last-event", "left-open"]}),
+            ),
             (
                 REST,
                 Class::TruncatedNoTerminator,

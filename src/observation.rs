@@ -226,6 +226,8 @@ named! {
         UnknownEvent = "unknown-event",
         /// An event without the name that the protocol gives it.
         MissingEventName = "missing-event-name",
+        /// The body ended while the stream's own account had an item in progress.
+        LeftOpen = "left-open",
         /// Another protocol's end mark after the true one.
         DoneAfterCompleted = "done-after-completed",
         /// Output came in a few big blocks, too few to tell a buffer from a model that does so.

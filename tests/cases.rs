@@ -314,6 +314,11 @@ fn ten_thousand_honest_anthropic_streams_give_no_finding() {
     give_no_finding(Protocol::AnthropicMessages, honest::anthropic::messages);
 }
 
+#[test]
+fn ten_thousand_honest_responses_streams_give_no_finding() {
+    give_no_finding(Protocol::OpenaiResponses, honest::openai_responses::stream);
+}
+
 /// Ten thousand answers in the many legal forms that services send, cut anywhere.
 fn give_no_finding(protocol: Protocol, honest: fn(&mut Dice) -> Honest) {
     let mut dice = Dice::new();

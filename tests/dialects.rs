@@ -2,3 +2,5 @@
 
 #[path = "dialects/gemini.rs"]
 mod gemini;
+#[path = "dialects/openai_responses.rs"]
+mod openai_responses;

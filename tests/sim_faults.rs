@@ -65,6 +65,7 @@ const HONEST: Row = Row {
 /// Protocols that the embedded relay speaks.
 const SPOKEN: &[Protocol] = &[
     Protocol::OpenaiChat,
+    Protocol::OpenaiResponses,
     Protocol::AnthropicMessages,
     Protocol::Gemini,
 ];
@@ -102,7 +103,13 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         Fault::SlowFirstToken { .. } => HONEST,
         // Only a relay can end its body in good order where the answer does not.
         Fault::Truncate { .. } => Row {
-            party: Party::RelayMiddleware,
+            party: match protocol {
+                // The stream's own account has a message in progress: it was only let go of.
+                Protocol::OpenaiResponses => Party::RelayGateway,
+                Protocol::OpenaiChat | Protocol::AnthropicMessages | Protocol::Gemini => {
+                    Party::RelayMiddleware
+                }
+            },
             ..cut
         },
         Fault::TruncateFin { .. } => Row {
@@ -166,13 +173,22 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
         ),
         Fault::DropSeal => completed(Class::MaskedTruncation, Phase::End, Party::RelayMiddleware),
         Fault::FakeDone { .. } => match protocol {
-            Protocol::OpenaiChat | Protocol::OpenaiResponses | Protocol::AnthropicMessages => {
+            Protocol::OpenaiChat | Protocol::AnthropicMessages => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
             // No mark but the finish reason: what is left is an early end.
             Protocol::Gemini => Row {
                 party: Party::RelayMiddleware,
                 ..cut
+            },
+            // The end mark names its reason by itself, but the message is still open.
+            Protocol::OpenaiResponses => Row {
+                parse_ok: false,
+                ..completed(
+                    Class::SchemaViolation,
+                    Phase::Stream,
+                    Party::RelayMiddleware,
+                )
             },
         },
     }
@@ -183,6 +199,10 @@ fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
     match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
         (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
+        // The invented end has no usage either.
+        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => {
+            &[Class::UsageMismatch, Class::MaskedTruncation]
+        }
         _ => &[],
     }
 }

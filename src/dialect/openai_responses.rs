@@ -78,6 +78,8 @@ pub(super) struct Life {
     cycle: Cycle,
     /// Flaws that were signalled; each is said once.
     told: Vec<&'static str>,
+    /// The last event has come.
+    ended: bool,
 }
 
 impl Life {
@@ -109,9 +111,12 @@ impl Life {
         read
     }
 
-    /// The body has ended, which says nothing that its last event had not said.
-    #[expect(clippy::unused_self, reason = "each protocol is asked in the same way")]
-    pub(super) fn end(&mut self, _sink: &mut dyn FnMut(Signal<'_>)) {}
+    /// The body has ended; what is still open was let go of.
+    pub(super) fn end(&mut self, sink: &mut dyn FnMut(Signal<'_>)) {
+        if !self.ended && self.cycle.open_item().is_some() {
+            sink(Signal::Odd(Warning::LeftOpen));
+        }
+    }
 
     fn event(
         &mut self,
@@ -149,11 +154,17 @@ impl Life {
         } else if named.is_some_and(|named| named != kind) {
             self.flaw("an event's name is not its type", sink);
         }
-        let begun = match (&event.response, kind) {
-            (Some(response), Kind::Created) => self.cycle.begin(text(response.id.as_ref())),
-            _ => self.cycle.goes_on(),
-        };
-        self.fault(begun, sink);
+        match (&event.response, kind) {
+            (Some(response), Kind::Created) => {
+                if self.cycle.begin(text(response.id.as_ref())) {
+                    sink(Signal::Restart);
+                }
+            }
+            _ => {
+                let early = self.cycle.goes_on();
+                self.fault(early, sink);
+            }
+        }
         self.number(event, true, sink);
         if let Some(said) = event.error.as_deref().filter(|said| said.real) {
             sink(error_of(said));
@@ -227,6 +238,7 @@ impl Life {
                 }
             }
             Kind::Completed | Kind::Incomplete | Kind::Failed => {
+                self.ended = true;
                 match event.response.as_deref() {
                     Some(response) => self.last(kind, response, sink),
                     None => {
@@ -476,6 +488,7 @@ impl Life {
             }
             Some(Kind::Aside) => return Ok(()),
             Some(kind) if kind.is_last() => {
+                self.ended = true;
                 self.flaw(reason(&value, error), sink);
                 let response = value.get("response");
                 let member = |name: &str| response?.get(name);

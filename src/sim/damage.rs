@@ -432,7 +432,7 @@ mod tests {
         for fault in Fault::ALL {
             for model in ["m", "模型", "é".repeat(37).as_str(), "lite-mini"] {
                 for tokens in [1, 2, 5] {
-                    for api in [Api::Chat, Api::Messages] {
+                    for api in [Api::Chat, Api::Responses, Api::Messages] {
                         let (_, wire) = wire_of(&api, model, fault, tokens);
                         assert!(wire.starts_with("HTTP/1.1 "), "{api:?} {fault:?}");
                     }

@@ -5,6 +5,7 @@
 mod chat;
 mod gemini;
 mod messages;
+mod responses;
 
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use super::ask::{Ask, Refusal};
 pub(super) enum Api {
     /// OpenAI chat completions.
     Chat,
+    /// OpenAI responses.
+    Responses,
     /// Anthropic messages.
     Messages,
     /// Gemini `generateContent` and `streamGenerateContent`.
@@ -29,6 +32,9 @@ impl Api {
         if path.ends_with("/chat/completions") {
             return Some(Self::Chat);
         }
+        if path.ends_with("/responses") {
+            return Some(Self::Responses);
+        }
         if path.ends_with("/messages") {
             return Some(Self::Messages);
         }
@@ -39,6 +45,7 @@ impl Api {
     pub(super) fn ask(&self, body: &[u8]) -> Result<Ask, Refusal> {
         match self {
             Self::Chat => chat::parse(body),
+            Self::Responses => responses::parse(body),
             Self::Messages => messages::parse(body),
             Self::Gemini(method) => method.parse(body),
         }
@@ -48,6 +55,7 @@ impl Api {
     pub(super) const fn id_prefix(&self) -> &'static str {
         match self {
             Self::Chat => "chatcmpl-",
+            Self::Responses => "resp_",
             Self::Messages => "msg_",
             Self::Gemini(_) => "",
         }
@@ -57,6 +65,7 @@ impl Api {
     pub(super) fn voice(&self, id: &str, created: u64, model: &str, ask: &Ask) -> Box<dyn Voice> {
         match self {
             Self::Chat => Box::new(chat::Chat::new(id, created, model, ask.usage && ask.stream)),
+            Self::Responses => Box::new(responses::Responses::new(id, created, model)),
             Self::Messages => Box::new(messages::Messages::new(id, model, ask.prompt_tokens)),
             Self::Gemini(method) => Box::new(method.voice(id, model, ask)),
         }
@@ -65,7 +74,9 @@ impl Api {
     /// The body of an HTTP error, in the API's shape.
     pub(super) fn refusal(&self, error: &ApiError<'_>) -> String {
         match self {
-            Self::Chat => chat::error(error.message, error.kind, error.param, error.code),
+            Self::Chat | Self::Responses => {
+                chat::error(error.message, error.kind, error.param, error.code)
+            }
             Self::Messages => messages::error(error),
             Self::Gemini(_) => gemini::error(error),
         }

@@ -6,6 +6,8 @@
 pub(crate) mod anthropic;
 #[path = "honest/gemini.rs"]
 mod gemini;
+#[path = "honest/openai_responses.rs"]
+pub(crate) mod openai_responses;
 
 use std::time::Duration;
 

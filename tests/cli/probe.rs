@@ -175,6 +175,19 @@ fn a_whole_answer_is_ok_in_anthropic_messages_too() {
 }
 
 #[test]
+fn a_whole_answer_is_ok_in_openai_responses_too() {
+    let (place, embedded) = (Place::new(), Embedded::start(quick()));
+    let document = probe(
+        &place,
+        embedded.relay().base_url(),
+        &["--protocol", "openai-responses", "--usage", "--seal"],
+    );
+    hold_to(&document, "ok", "none", 200.into(), (true, false));
+    assert_eq!(document["tokens"]["output"], 8);
+    assert_eq!(document["finish_reason"], "completed");
+}
+
+#[test]
 fn every_way_to_fail_has_its_outcome_and_its_party() {
     let place = Place::new();
     let limited = answering(json(

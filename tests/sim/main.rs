@@ -10,6 +10,7 @@ mod client;
 mod faults;
 mod gemini;
 mod messages;
+mod responses;
 mod time;
 mod truth;
 

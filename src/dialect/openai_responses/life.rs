@@ -213,7 +213,6 @@ pub(super) struct Cycle {
     parts: usize,
     /// Some output could not be placed or read, so that final words may rightly hold more.
     gap: bool,
-    spoke: bool,
 }
 
 const UNKNOWN_ITEM: Fault = Fault::Cycle("an event of an item that was never announced");
@@ -227,19 +226,15 @@ const OTHER_ARGUMENTS: Fault =
     Fault::Call("the final arguments are not the ones that were streamed");
 
 impl Cycle {
-    /// A response begins; a second one of another name, in mid-answer, is another generation, whose
-    /// life begins anew.
-    pub(super) fn begin(&mut self, id: Option<&str>) -> Option<Fault> {
-        let id = id.map(kept);
+    /// A response begins; true where it is a second one, whose life begins anew.
+    pub(super) fn begin(&mut self, id: Option<&str>) -> bool {
         let again = self.begun;
-        let other = self.id.is_some() && id.is_some() && self.id != id;
-        if again && other && self.spoke {
+        if again {
             *self = Self::default();
         }
-        let twice = self.begun;
         self.begun = true;
-        self.id = id;
-        twice.then_some(Fault::Cycle("a response begins twice"))
+        self.id = id.map(kept);
+        again
     }
 
     /// Any other event; a response must have begun.
@@ -359,7 +354,6 @@ impl Cycle {
         kind: PartKind,
         text: &str,
     ) -> Option<Fault> {
-        self.spoke = true;
         let full = self.parts >= MAX_PARTS;
         let watched = self.parts < MAX_WATCHED;
         let (item, fault) = self.find(place);
@@ -435,7 +429,6 @@ impl Cycle {
 
     /// A piece of a call's arguments or input.
     pub(super) fn add_words(&mut self, place: Place<'_>, text: &str) -> Option<Fault> {
-        self.spoke = true;
         let (item, fault) = self.find(place);
         let Some(item) = item else {
             return fault;

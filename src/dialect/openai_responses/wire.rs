@@ -162,10 +162,6 @@ pub(super) struct Event<'a> {
     #[serde(borrow)]
     pub(super) response: Option<Box<Response<'a>>>,
     #[serde(borrow)]
-    pub(super) code: Option<Box<Loose<'a>>>,
-    #[serde(borrow)]
-    pub(super) message: Option<Box<Loose<'a>>>,
-    #[serde(borrow)]
     pub(super) error: Option<Box<Said<'a>>>,
 }
 
