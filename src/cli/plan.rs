@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::{Exit, Format, check, colour, complain, results, run};
+use crate::measure::metric::Metric;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
 use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
@@ -185,7 +186,27 @@ fn objectives(
         out,
         "clean n: fewest samples that pass; failures: most that still pass at {most};\n\
          undecidable: true failure rates that no number of samples decides"
-    )
+    )?;
+    rare(objectives, outlooks, out)
+}
+
+/// Says of an objective that is only about calls that failed at first how few those are.
+fn rare(
+    objectives: &[Objective],
+    outlooks: &[Option<Outlook>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = objectives.iter().zip(outlooks);
+    let about_failures = all.filter(|(it, _)| it.metric == Metric::RetrySuccess);
+    for clean in about_failures.filter_map(|(_, outlook)| Some(outlook.as_ref()?.clean_samples())) {
+        writeln!(
+            out,
+            "retry_success counts calls that failed at first: for {clean} of them a relay that\n\
+             fails 1% takes {} calls; success_in_4 counts all calls",
+            grouped(clean.saturating_mul(100))
+        )?;
+    }
+    Ok(())
 }
 
 /// What a relay of stated quality has to expect.

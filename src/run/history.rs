@@ -9,9 +9,9 @@ use std::time::SystemTime;
 
 use super::RunFolder;
 use super::folder::readable_stem;
-use crate::evidence::{self, CameTo, EarlierRun, Evidence, Header};
+use crate::evidence::{self, CameTo, EarlierRun, Header};
 use crate::plan::{Cell, Endpoint, Plan};
-use crate::verdict::{Decision, Effect, Inconclusive, Overall, Summary, effect};
+use crate::verdict::{Decision, Effect, Inconclusive, Overall, Summary, effect, judge_file};
 
 /// Most runs that are looked at, the latest first.
 const MOST_RUNS: usize = 32;
@@ -40,10 +40,11 @@ pub(super) fn not_passed(folder: &RunFolder, plan: &Plan, cell: &Cell) -> Vec<Ea
             break;
         };
         left = rest;
-        let Ok(evidence) = evidence::read(&path) else {
+        // Line by line, because what lies there may be large.
+        let Ok((_, summary)) = judge_file(&path) else {
             continue;
         };
-        match came_to(&evidence) {
+        match came_to(&summary) {
             Came::Pass => break,
             Came::ToNothing => {}
             Came::NotToAPass(came_to) => found.push(EarlierRun {
@@ -62,8 +63,7 @@ enum Came {
     NotToAPass(CameTo),
 }
 
-fn came_to(evidence: &Evidence) -> Came {
-    let summary = Summary::of(evidence);
+fn came_to(summary: &Summary) -> Came {
     let failing = || {
         let all = summary.objectives.iter().zip(&summary.verdicts);
         all.filter(|(objective, verdict)| {

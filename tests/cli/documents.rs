@@ -221,6 +221,27 @@ fn a_plan_says_what_a_relay_of_stated_quality_has_to_expect() {
     let calls = cell["expected_calls"].as_u64().unwrap();
     assert!((568..=574).contains(&calls), "{calls}");
     assert!(cell["expected_tokens"].as_u64() < cell["max_tokens"].as_u64());
+    assert_eq!(
+        cell["max_cost_usd"],
+        serde_json::Value::Null,
+        "no price, no cost"
+    );
+    place.write(
+        "priced.yaml",
+        &PROMISES.replace(
+            "models: [m]",
+            "models: [m], pricing: { m: { input: 0, output: 2 } }",
+        ),
+    );
+    let priced = place
+        .run(&["plan", "priced.yaml", "--format", "json"])
+        .json();
+    // 1175 answers of 128 tokens at 2 dollars a million.
+    near(&priced["cells"][0]["max_cost_usd"], 0.3008, 1e-9);
+    place
+        .run(&["plan", "priced.yaml"])
+        .exits(0)
+        .says("cost: up to 0.3008 USD");
     for wrong in ["99.5", "101%", "many"] {
         place
             .run(&["plan", "s.yaml", "--assume", wrong])
