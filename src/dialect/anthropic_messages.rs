@@ -63,7 +63,11 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
     if let Some(stop) = members.remove("stop").filter(|stop| !stop.is_null()) {
         let sequences = match stop {
             Value::Array(_) => stop,
-            one => Value::Array(vec![one]),
+            one @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_)) => Value::Array(vec![one]),
         };
         members.entry("stop_sequences").or_insert_with(|| sequences);
     }
@@ -296,7 +300,7 @@ impl Life {
         let own = said_in_block(index, kind, block, sink);
         place
             .or(own)
-            .or(full.then_some("more than 128 blocks are open"))
+            .or_else(|| full.then_some("more than 128 blocks are open"))
     }
 
     fn piece(&mut self, event: &Event<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Flaw {
@@ -680,7 +684,9 @@ fn foreign(
     let value = pruned::value(frame.data)?;
     let named = Kind::named(frame.name);
     let typed = value.get("type").and_then(Value::as_str);
-    let known = typed.or(named.map(|_| frame.name)).and_then(Kind::named);
+    let known = typed
+        .or_else(|| named.map(|_| frame.name))
+        .and_then(Kind::named);
     match known {
         None => unknown(frame, named, sink),
         Some(Kind::Ping) => Ok(()),

@@ -42,13 +42,13 @@ pub(super) fn members(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
         message: format!("the body is not JSON: {error}"),
         param: None,
     })?;
-    match value {
-        Value::Object(members) => Ok(members),
-        _ => Err(Refusal {
+    let Value::Object(members) = value else {
+        return Err(Refusal {
             message: "the body is not a JSON object".into(),
             param: None,
-        }),
-    }
+        });
+    };
+    Ok(members)
 }
 
 /// The model asked for in the body.

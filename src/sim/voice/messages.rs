@@ -17,14 +17,12 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
     let mut prompt_tokens = ask::tokens(&system);
     let mut last_user = String::new();
     for message in messages {
-        let role = match message.get("role").and_then(Value::as_str) {
-            Some(role @ ("user" | "assistant")) => role,
-            _ => {
-                return Err(Refusal::of(
-                    "messages",
-                    "messages: a role is `user` or `assistant`",
-                ));
-            }
+        let Some(role @ ("user" | "assistant")) = message.get("role").and_then(Value::as_str)
+        else {
+            return Err(Refusal::of(
+                "messages",
+                "messages: a role is `user` or `assistant`",
+            ));
         };
         let text = ask::text_of(message.get("content"))?;
         prompt_tokens += ask::tokens(&text);
