@@ -67,6 +67,24 @@ fn messages() -> Vec<u8> {
     body.into_bytes()
 }
 
+/// A stream of Gemini's chunks with the members that the service sends, about 4 MiB.
+fn gemini() -> Vec<u8> {
+    let mut body = String::new();
+    let mut tokens = 0;
+    while body.len() < 4 << 20 {
+        tokens += 12;
+        body += &format!(
+            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \" the quick brown fox, você, \
+             jumps over 你好 and the lazy dog\"}}],\"role\": \"model\"}},\"index\": 0}}],\"usageMetadata\": \
+             {{\"promptTokenCount\": 9,\"candidatesTokenCount\": {tokens},\"totalTokenCount\": {},\
+             \"promptTokensDetails\": [{{\"modality\": \"TEXT\",\"tokenCount\": 9}}]}},\"modelVersion\": \
+             \"test-model\",\"responseId\": \"x9kqaL3fMoWBvdIP\"}}\r\n\r\n",
+            tokens + 9
+        );
+    }
+    body.into_bytes()
+}
+
 /// The same of OpenAI responses, as the service sends them.
 fn responses() -> Vec<u8> {
     let response = "\"response\":{\"id\":\"resp_68af4030\",\"object\":\"response\",\"created_at\":1,\
@@ -101,24 +119,6 @@ fn responses() -> Vec<u8> {
         body += &event(
             "response.output_text.delta",
             &format!("{place},\"delta\":\"{word}\",\"logprobs\":[],\"obfuscation\":\"{salt:08x}\""),
-        );
-    }
-    body.into_bytes()
-}
-
-/// A stream of Gemini's chunks with the members that the service sends, about 4 MiB.
-fn gemini() -> Vec<u8> {
-    let mut body = String::new();
-    let mut tokens = 0;
-    while body.len() < 4 << 20 {
-        tokens += 12;
-        body += &format!(
-            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \" the quick brown fox, você, \
-             jumps over 你好 and the lazy dog\"}}],\"role\": \"model\"}},\"index\": 0}}],\"usageMetadata\": \
-             {{\"promptTokenCount\": 9,\"candidatesTokenCount\": {tokens},\"totalTokenCount\": {},\
-             \"promptTokensDetails\": [{{\"modality\": \"TEXT\",\"tokenCount\": 9}}]}},\"modelVersion\": \
-             \"test-model\",\"responseId\": \"x9kqaL3fMoWBvdIP\"}}\r\n\r\n",
-            tokens + 9
         );
     }
     body.into_bytes()
@@ -195,8 +195,8 @@ fn decode(criterion: &mut Criterion) {
         ("minimal chunks", chat, &plain),
         ("service chunks", chat, &service),
         ("service events", Protocol::AnthropicMessages, &messages),
-        ("service events", Protocol::OpenaiResponses, &responses),
         ("service chunks", Protocol::Gemini, &gemini),
+        ("service events", Protocol::OpenaiResponses, &responses),
     ] {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(format!("events and {protocol} signals, {name}"), |bench| {

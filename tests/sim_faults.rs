@@ -176,6 +176,11 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
             Protocol::OpenaiChat | Protocol::AnthropicMessages => {
                 completed(Class::SilentTruncation, Phase::Stream, Party::Upstream)
             }
+            // No mark but the finish reason: what is left is an early end.
+            Protocol::Gemini => Row {
+                party: Party::RelayMiddleware,
+                ..cut
+            },
             // The end mark names its reason by itself, but the message is still open.
             Protocol::OpenaiResponses => Row {
                 parse_ok: false,
@@ -184,11 +189,6 @@ fn expected(protocol: Protocol, fault: &Fault) -> Row {
                     Phase::Stream,
                     Party::RelayMiddleware,
                 )
-            },
-            // No mark but the finish reason: what is left is an early end.
-            Protocol::Gemini => Row {
-                party: Party::RelayMiddleware,
-                ..cut
             },
         },
     }
@@ -199,12 +199,10 @@ fn also(protocol: Protocol, fault: &Fault) -> &'static [Class] {
     match (protocol, fault) {
         // The error's text has no seal, though the relay says that it is whole.
         (_, Fault::ErrorAsContent) => &[Class::MaskedTruncation],
-        // The message is open, and the final response has none; the invented end has no usage.
-        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => &[
-            Class::SchemaViolation,
-            Class::UsageMismatch,
-            Class::MaskedTruncation,
-        ],
+        // The invented end has no usage either.
+        (Protocol::OpenaiResponses, Fault::FakeDone { .. }) => {
+            &[Class::UsageMismatch, Class::MaskedTruncation]
+        }
         _ => &[],
     }
 }

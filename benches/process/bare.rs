@@ -23,7 +23,8 @@ pub(crate) async fn read_all(
         .tls_backend_preconfigured(tls::client_config(cell.relay.http, &[])?)
         .pool_max_idle_per_host(0)
         .build()?;
-    let url = format!("{base_url}{}", cell.relay.protocol.path(&cell.model));
+    let (path, _) = cell.relay.protocol.target(&cell.model, true);
+    let url = format!("{base_url}{path}");
     let content = Arc::new(Finder::new(b"\"content\":\"").into_owned());
     let open = Arc::new(tokio::sync::Semaphore::new(usize::try_from(
         sampling.concurrency,

@@ -304,6 +304,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         base_url: base_url.to_owned(),
         protocol: cell.relay.protocol,
         transport: cell.relay.transport,
+        stream: cell.relay.stream,
         max_tokens: cell.max_tokens(),
         prompt: Vec::new(),
         sampling: plan.sampling.clone(),

@@ -241,14 +241,13 @@ fn answer(response: &Response, first_token: Option<usize>) -> Result<Script, Mis
         steps: 0,
         first_token: None,
     };
-    let closed = writing.run(&response.before, true)?;
-    let end = match closed {
-        Some(Close::Clean) => Some(End::Fin),
-        Some(close) => Some(end_of(close)),
-        None => None,
-    };
-    if let Some(end) = end {
-        writing.script.break_off(end);
+    if let Some(close) = writing.run(&response.before, true)? {
+        writing.script.break_off(match close {
+            // Without a head nobody could know where a next answer begins.
+            Close::Clean | Close::Fin => End::Fin,
+            Close::Rst => End::Rst,
+            Close::Hang => End::Hang,
+        });
         return Ok(writing.script);
     }
     if response.framing != How::Raw {
@@ -301,10 +300,10 @@ impl Writing {
                 file::Action::Repeat(repeat) => {
                     for _ in 0..repeat.times {
                         for step in &repeat.steps {
-                            if let Some(close) = self.step(step, before, mark)? {
+                            if self.step(step, before, mark)?.is_some() {
                                 return Err(Mistake::at(
                                     step.place,
-                                    format!("{close:?} ends the response inside a repetition"),
+                                    "a `close` inside a repetition",
                                 ));
                             }
                         }

@@ -114,8 +114,11 @@ def call(job, limit_s):
 def main():
     warnings.simplefilter("error", UserWarning)
     asked = json.load(sys.stdin)
-    for job in {job["protocol"]: job for job in asked["jobs"]}.values():
-        call({**job, "base": "http://127.0.0.1:9"}, 120)     # loads modules, which is not the relay's time
+    warmed = set()
+    for job in asked["jobs"]:
+        if job["protocol"] not in warmed:             # the first answer loads modules for seconds
+            warmed.add(job["protocol"])
+            call(job, 120)
     jobs, lock = queue.SimpleQueue(), threading.Lock()
     for job in asked["jobs"]:
         jobs.put(job)

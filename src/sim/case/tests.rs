@@ -140,7 +140,7 @@ fn a_mistake_is_named_with_its_file_and_place() {
         ),
         (
             "steps: [{ repeat: { times: 1, steps: [{ close: fin }] } }]",
-            "inside a repetition",
+            "a `close` inside a repetition",
         ),
         (
             "steps: [{ repeat: { times: 1, steps: [{ repeat: { times: 1, steps: [] } }] } }]",

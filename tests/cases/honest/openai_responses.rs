@@ -43,7 +43,6 @@ struct Writer<'a> {
     /// Items that are closed, as the final response has them.
     output: Vec<String>,
     text: String,
-    tokens: u64,
 }
 
 impl Writer<'_> {
@@ -92,7 +91,6 @@ impl Writer<'_> {
         let mut whole = String::new();
         for _ in 0..1 + self.dice.roll(most) {
             self.between();
-            self.tokens += 1;
             let word = WORDS[self.dice.roll(WORDS.len() as u64) as usize];
             whole += word;
             let mut members = format!("{place},\"delta\":\"{word}\"");
@@ -304,7 +302,6 @@ pub(crate) fn stream(dice: &mut Dice) -> Honest {
         stride,
         output: Vec::new(),
         text: String::new(),
-        tokens: 1,
     };
     if writer.chance(8) {
         writer.wire.push((writer.now, b"\xEF\xBB\xBF".to_vec()));
@@ -339,19 +336,16 @@ pub(crate) fn stream(dice: &mut Dice) -> Honest {
     }
     writer.now += Duration::from_millis(5);
     let usage = writer.dice.roll(2) == 0;
-    let (output, total) = (writer.tokens, 9 + writer.tokens);
     let counts = match (usage, writer.dice.roll(2)) {
-        (true, 0) => format!(
-            "{{\"input_tokens\":9,\"input_tokens_details\":{{\"cached_tokens\":4}},\
-             \"output_tokens\":{output},\"output_tokens_details\":{{\"reasoning_tokens\":0}},\
-             \"total_tokens\":{total}}}"
-        ),
-        (true, _) => {
-            format!("{{\"input_tokens\":9,\"output_tokens\":{output},\"total_tokens\":{total}}}")
+        (true, 0) => {
+            "{\"input_tokens\":9,\"input_tokens_details\":{\"cached_tokens\":4},\
+             \"output_tokens\":30,\"output_tokens_details\":{\"reasoning_tokens\":0},\
+             \"total_tokens\":39}"
         }
-        (false, _) => "null".to_owned(),
+        (true, _) => "{\"input_tokens\":9,\"output_tokens\":30,\"total_tokens\":39}",
+        (false, _) => "null",
     };
-    writer.state("completed", "completed", &counts);
+    writer.state("completed", "completed", counts);
     if writer.chance(4) {
         let space = writer.space;
         writer.raw(&format!("data:{space}[DONE]\n\n"));
