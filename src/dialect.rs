@@ -350,6 +350,15 @@ impl Reader {
         }
     }
 
+    /// Whether end marks came in event after event, so that nothing but the body's proper end shows
+    /// that the last of them was one.
+    pub fn ends_with_body(&self) -> bool {
+        match &self.0 {
+            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
+            State::Gemini(life) => life.ends_with_body(),
+        }
+    }
+
     /// Whether a JSON text that should have been a stream is this protocol's whole answer.
     pub fn is_answer(&self, json: &str) -> bool {
         let member = match &self.0 {

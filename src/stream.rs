@@ -495,6 +495,11 @@ impl Exchange {
         self.timeline.over = self.now;
         self.over = Some(over);
         if self.head.is_some() {
+            let heard = &mut self.reading.heard;
+            let lost = matches!(over, Over::Lost(_) | Over::Framing);
+            if lost && heard.reader.ends_with_body() {
+                heard.answer.moments.end_mark = None;
+            }
             self.reading.end(self.now);
         }
     }

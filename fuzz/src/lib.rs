@@ -1,4 +1,4 @@
-//! What the fuzz targets try. The first bytes of an input decide how the rest is cut.
+//! What the fuzz targets try. The first five bytes of an input decide how the rest is cut.
 
 #[path = "../../tests/streams/coherent.rs"]
 mod coherent;
@@ -6,9 +6,6 @@ mod coherent;
 use coherent::{Choices, alike_in_any_chunking};
 use relayproof::dialect::Protocol;
 use relayproof::stream::sse::{Decoder, Item};
-
-/// Bytes that a seed has before its body.
-pub const PREFIX: usize = 5;
 
 fn sizes(choices: &mut Choices<'_>) -> [usize; 4] {
     [0; 4].map(|_| usize::from(choices.byte()) + 1)

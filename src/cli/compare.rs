@@ -262,6 +262,12 @@ fn remarks(group: &[&Tallied], question: &Question) -> Vec<String> {
                 counts.undefined, cell.samples
             ));
         }
+        if counts.unsealed > 0 {
+            notes.push(format!(
+                "{name}: {} of its bad samples lack nothing but the seal",
+                counts.unsealed
+            ));
+        }
         if let Some(why) = cell.invalid() {
             notes.push(format!("{name}: its run is invalid ({why})"));
         }

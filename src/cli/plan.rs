@@ -302,7 +302,7 @@ fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result
     writeln!(
         out,
         "of relays at a fifth of the allowed failure odds, expected:\n\
-         {} calls, up to {} tokens",
+         {} calls or more, up to {} tokens",
         grouped(expected.saturating_mul(plan.cells.len() as u64)),
         grouped(tokens)
     )?;

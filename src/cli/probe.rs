@@ -35,14 +35,20 @@ use crate::spec;
 use crate::stream::Timeouts;
 
 /// Model asked for when none is named; the answered one is then not compared with it.
-const DEFAULT_MODEL: &str = "gpt-4o-mini";
+const fn default_model(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::OpenaiChat | Protocol::OpenaiResponses => "gpt-4o-mini",
+        Protocol::AnthropicMessages => "claude-haiku-4-5",
+        Protocol::Gemini => "gemini-2.5-flash",
+    }
+}
 
 const DEFAULT_PROMPT: &str = "Count from one to twenty in English words, one per line.";
 
 /// Arguments of `probe`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Base URL as the official SDK takes it, /v1 included
+    /// Base URL as the official SDK takes it, with /v1 where that has it
     base_url: String,
     /// Wire protocol
     #[arg(long, default_value = "openai-chat", value_parser = protocol)]
@@ -288,7 +294,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
         model: args
             .model
             .clone()
-            .unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            .unwrap_or_else(|| default_model(args.protocol).to_owned()),
         workload: Workload {
             name: "probe".to_owned(),
             messages: vec![Message {

@@ -21,6 +21,8 @@ pub(super) struct Answer {
     pub(super) outcome: Outcome,
     /// It is bad for no other reason than that the answer came in one burst.
     pub(super) burst: bool,
+    /// It is bad for no other reason than that the seal is missing.
+    pub(super) unsealed: bool,
 }
 
 impl Question {
@@ -146,6 +148,7 @@ impl Question {
         Answer {
             outcome: self.objective.outcome_of(reading),
             burst: reading == Reading::Burst,
+            unsealed: reading == Reading::Unsealed,
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Counts {
     pub tally: Tally,
     /// Bad ones for no other reason than that the answer came in one burst.
     pub bursts: u64,
+    /// Bad ones for no other reason than that the seal is missing; models leave it out at times.
+    pub unsealed: u64,
     /// Samples that have no value; they are not in the tally.
     pub undefined: u64,
     /// Samples that the question is not about; they are not in the tally.
@@ -175,6 +177,7 @@ impl Tallied {
                 Outcome::Bad => {
                     counts.tally = counts.tally.with(false);
                     counts.bursts += u64::from(answer.burst);
+                    counts.unsealed += u64::from(answer.unsealed);
                 }
                 Outcome::Undefined => counts.undefined += 1,
                 Outcome::Ineligible => counts.ineligible += 1,

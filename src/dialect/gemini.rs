@@ -45,6 +45,8 @@ struct Track {
     finished: bool,
     /// A finish that the next event may show to be none.
     held: Option<(Stop, String)>,
+    /// Such a finish was none: the model says one in every event.
+    habit: bool,
     /// Function calls that are whole.
     calls: u64,
     /// A function call whose arguments are still coming.
@@ -105,6 +107,12 @@ impl Life {
         self.tracks.iter().any(|track| !track.ended)
     }
 
+    /// Whether only the body's end makes the latest finish the last.
+    pub(super) fn ends_with_body(&self) -> bool {
+        let mut tracks = self.tracks.iter();
+        tracks.any(|track| track.habit && track.held.is_some())
+    }
+
     /// Says what an object of the protocol says; true when something ends with it.
     fn response(&mut self, response: &Response<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> bool {
         let usage = response.usage_metadata.as_ref().map(usage);
@@ -155,6 +163,7 @@ impl Life {
         if track.held.is_some() {
             if reason.is_some() {
                 track.held = None;
+                track.habit |= speaks;
                 sink(Signal::Odd(Warning::FinishRepeated));
             } else if speaks {
                 track.release(sink);
@@ -173,7 +182,7 @@ impl Life {
 
     /// The prompt, or what came of it, was blocked: nothing goes on.
     fn block(&mut self, reason: &str, sink: &mut dyn FnMut(Signal<'_>)) {
-        const KNOWN: [&str; 8] = [
+        const KNOWN: [&str; 9] = [
             "BLOCK_REASON_UNSPECIFIED",
             "BLOCKED_REASON_UNSPECIFIED",
             "SAFETY",
@@ -182,8 +191,9 @@ impl Life {
             "PROHIBITED_CONTENT",
             "IMAGE_SAFETY",
             "MODEL_ARMOR",
+            "JAILBREAK",
         ];
-        if !KNOWN.contains(&reason) && reason != "JAILBREAK" {
+        if !KNOWN.contains(&reason) {
             sink(Signal::Odd(Warning::UnknownFinishReason));
         }
         for track in &mut self.tracks {
@@ -232,9 +242,11 @@ impl Track {
         if !known {
             sink(Signal::Odd(Warning::UnknownFinishReason));
         }
-        let stop = match stop {
-            Stop::Natural if self.calls > 0 || self.calling => Stop::ToolCalls,
-            stop => stop,
+        let calls = self.calls > 0 || self.calling;
+        let stop = if stop == Stop::Natural && calls {
+            Stop::ToolCalls
+        } else {
+            stop
         };
         self.ended = true;
         let certain = match stop {
@@ -455,13 +467,15 @@ fn blocked<'a>(response: &'a Response<'_>) -> Option<&'a str> {
 fn stop(reason: &str) -> (Stop, bool) {
     let stop = match reason {
         "STOP" => Stop::Natural,
-        "MAX_TOKENS" => Stop::Length,
+        "MAX_TOKENS" | "CONTINUATION" => Stop::Length,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
         | "BLOCKLIST"
         | "PROHIBITED_CONTENT"
         | "SPII"
+        | "ESCALATION"
+        | "PUP_LIMITED_DISABLED"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION"

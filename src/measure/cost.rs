@@ -2,6 +2,7 @@
 //!
 //! What is not known is left out and counted, never taken for 0.
 
+use super::completed;
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Phase;
 use crate::plan::Price;
@@ -47,9 +48,15 @@ impl Sample {
 }
 
 /// What one attempt cost: by its usage, and nothing where no request was sent or it was refused.
+///
+/// The usage of an answer that broke off may be an early report, as some protocols send one with
+/// their first event, so it does not say what was charged.
 fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
     let seen = &attempt.observation;
     if let Some(usage) = seen.usage {
+        if !completed(seen) {
+            return None;
+        }
         return price.usd(usage.input?, usage.cached_input.unwrap_or(0), usage.output?);
     }
     let unsent = seen.last_phase < Phase::Send;
@@ -103,6 +110,11 @@ mod tests {
             );
         }
         assert_eq!(sample(0, truncated()).usd(&PRICE), None);
+        let early = Observation {
+            usage: answered(Some(100), None, Some(1)).usage,
+            ..truncated()
+        };
+        assert_eq!(sample(0, early).usd(&PRICE), None, "an early report");
         // More cached tokens than there were.
         assert_eq!(
             sample(0, answered(Some(1), Some(2), Some(1))).usd(&PRICE),

@@ -231,7 +231,7 @@ fn money(out: &mut String, ranking: &Ranking<'_>, names: &[String]) {
         };
         if cost.unknown > 0 {
             let said = format!(
-                "{name}: the cost of {} of {} is unknown (no usage reported), not 0",
+                "{name}: the cost of {} of {} is unknown (no final usage), not 0",
                 cost.unknown,
                 counted(cost.known + cost.unknown, "sample"),
             );
@@ -323,6 +323,7 @@ fn contestant(it: &Ranked<'_>, at: usize, names: &[String]) -> Value {
         "upper": it.interval.upper,
         "undefined": it.counts.undefined,
         "ineligible": it.counts.ineligible,
+        "unsealed": it.counts.unsealed,
         "samples": tallied.samples,
         "outrank": it.outrank.map(|outrank| json!({
             "above": names.get(outrank.above),

@@ -28,7 +28,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {
         seal_allowance_ppm: map
             .get(r, "seal_allowance")
             .and_then(|item| seal_allowance(r, &item))
-            .unwrap_or(Expect::default().seal_allowance_ppm),
+            .unwrap_or_else(|| Expect::default().seal_allowance_ppm),
     };
     map.close(r, &["not_regex", "regex", "json_schema_file"]);
     Some(expect)

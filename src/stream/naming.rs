@@ -2,7 +2,8 @@
 //!
 //! A vendor prefix (`openai/`, `us.anthropic.`), a date or build suffix, `-latest` and a `:variant`
 //! that only one side has are no difference; two different dates are. An alias of a whole line of
-//! models (`gemini-flash-latest`) is any of its versions.
+//! models (`gemini-flash-latest`) is any of its versions, `-4-0` is the first of version 4, and
+//! `3.5` is written `3-5` as well.
 
 /// Whether a relay that was asked for `asked` may call its answer `answered`.
 pub(super) fn is_same_model(asked: &str, answered: &str) -> bool {
@@ -24,7 +25,14 @@ pub(super) fn is_same_model(asked: &str, answered: &str) -> bool {
         (Some(left), Some(right)) => left == right || [left, right].contains(&"latest"),
         _ => true,
     };
-    (asked == answered && dates) || (asked_date == Some("latest") && is_line(asked, answered))
+    (is_same_name(asked, answered) && dates)
+        || (asked_date == Some("latest") && is_line(asked, answered))
+}
+
+/// Whether two names without dates differ in nothing but how a version is written.
+fn is_same_name(asked: &str, answered: &str) -> bool {
+    let (asked, answered) = (asked.replace('.', "-"), answered.replace('.', "-"));
+    asked == answered || asked.strip_suffix("-0") == Some(&answered)
 }
 
 /// Whether `line` names no version, and `answered` is that line with a version put in.
@@ -92,7 +100,11 @@ fn dated(label: &str) -> (&str, Option<&str>) {
     let build = digits(suffix) && matches!(suffix.len(), 3 | 4 | 6 | 8);
     let version = suffix.strip_prefix('v').is_some_and(digits);
     if suffix == "latest" || build {
-        (name, Some(suffix))
+        // A cloud's `-v2` in front of the date.
+        let bare = name
+            .rsplit_once("-v")
+            .filter(|(_, version)| digits(version));
+        (bare.map_or(name, |(name, _)| name), Some(suffix))
     } else if version {
         dated(name)
     } else {
@@ -117,6 +129,12 @@ mod tests {
                 "claude-3-haiku",
                 "us.anthropic.claude-3-haiku-20240307-v1:0",
             ),
+            (
+                "claude-3-5-sonnet-v2@20241022",
+                "claude-3-5-sonnet-20241022",
+            ),
+            ("claude-sonnet-4-0", "claude-sonnet-4-20250514"),
+            ("anthropic/claude-3.5-sonnet", "claude-3-5-sonnet-20241022"),
             ("gemini-1.5-pro", "models/gemini-1.5-pro-002"),
             ("llama-3:free", "meta/llama-3"),
             (
@@ -136,6 +154,8 @@ mod tests {
             ("llama3:8b", "llama3:70b"),
             ("claude-3-opus", "claude-3-haiku"),
             ("gpt-4", "gpt-4-turbo"),
+            ("claude-opus-4-1", "claude-opus-4-20250514"),
+            ("claude-opus-4-20250514", "claude-opus-4-1-20250805"),
             ("test-model", "other-model"),
             ("é", "ü-éééééé"),
             ("gemini-flash-latest", "gemini-2.5-flash-lite"),

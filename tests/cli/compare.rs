@@ -193,7 +193,7 @@ fn ten_of_ten_rank_below_9900_of_10000_and_the_output_shows_why() {
         "10 of 10 can come from a true share of 72.24% to 100%",
         "n too small: 313 clean samples would be needed to outrank many",
         "many minus few: -1.00 pt, between -1.21 and +26.75; ≈ not shown to differ",
-        "many: the cost of 100 of 10000 samples is unknown (no usage reported), not 0",
+        "many: the cost of 100 of 10000 samples is unknown (no final usage), not 0",
         "few: no price in its spec",
     ] {
         assert!(said.contains(words), "`{words}` is not in\n{seen}");

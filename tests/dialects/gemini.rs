@@ -254,7 +254,8 @@ fn fakes() -> Vec<Fails> {
             &[Class::Fake200JsonError],
             Party::ConcurrencyOrKey,
         )
-        .invalid(),
+        .invalid()
+        .interrupted(),
         fails(
             "a page",
             play(["<!DOCTYPE html><html><body>Log in</body></html>".to_owned()]).under("text/html"),
@@ -527,7 +528,7 @@ fn broken() -> Vec<Fails> {
         fails(
             "arguments as a text",
             play([call("f", "\"{}\""), ends("STOP")]),
-            &[Class::SchemaViolation, Class::ToolCallCorrupt],
+            &[Class::SchemaViolation],
             Party::RelayMiddleware,
         )
         .invalid(),
@@ -591,6 +592,13 @@ fn unwhole() -> Vec<Fails> {
         fails(
             "a reset in mid-answer",
             play([says("Hello")]).ending(End::Reset),
+            &[Class::TruncatedNoTerminator],
+            Party::Network,
+        )
+        .interrupted(),
+        fails(
+            "a reset while every event says that it is the last",
+            play([says_and_ends("Hel", "STOP"), says_and_ends("lo", "STOP")]).ending(End::Reset),
             &[Class::TruncatedNoTerminator],
             Party::Network,
         )
@@ -1001,11 +1009,15 @@ fn a_body_that_stays_open_after_the_finish_is_no_stall() {
         assert_eq!(seen.timeline.over, ms(last + 2_000));
         assert!(!seen.interrupted);
     }
-    let lost = play([says("Hello"), ends("STOP")])
-        .ending(End::Reset)
-        .seen();
-    assert_eq!(lost.findings, []);
-    assert_eq!(lost.warnings, [Warning::MissingLastChunk]);
+    for events in [
+        vec![says("Hello"), ends("STOP")],
+        vec![says_and_ends("Hello", "STOP")],
+        vec![says_and_ends("Hello", "STOP"), ends("STOP")],
+    ] {
+        let lost = play(events).ending(End::Reset).seen();
+        assert_eq!(lost.findings, []);
+        assert!(lost.warnings.contains(&Warning::MissingLastChunk));
+    }
 }
 
 #[test]
@@ -1024,7 +1036,7 @@ fn a_candidate_that_is_open_keeps_the_idle_limit() {
 
 #[test]
 fn a_long_stream_that_finishes_in_every_event_is_read_to_its_end() {
-    let event = says_and_ends(&"word ".repeat(200), "STOP");
+    let event = says_and_ends(&"word ".repeat(2_000), "STOP");
     let count = (2 << 20) / event.len();
     let seen = play(std::iter::repeat_n(event, count)).seen();
     assert_eq!(seen.counts.events, count as u64);

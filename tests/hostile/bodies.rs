@@ -230,17 +230,29 @@ fn details(seen: &Observation) -> Vec<&str> {
 fn an_endless_stream_is_left_at_the_bodys_limit() {
     // Long pieces, so that the bytes are the first limit that is met.
     let piece = "lorem ipsum ".repeat(1000);
+    let protocol = Protocol::OpenaiChat;
+    let event = text(protocol, &piece);
+    let (seen, most) = feed(protocol, "", event.as_bytes(), u64::MAX);
+    show("endless stream", protocol, most);
+    assert!(seen.counts.body_bytes > MAX_BODY_BYTES);
+    assert!(seen.counts.body_bytes <= MAX_BODY_BYTES + (128 << 10));
+    assert!(details(&seen).contains(&"a body of more than 64 MiB"));
+    assert_eq!(
+        (seen.class(), seen.ending),
+        (Some(Class::ProtocolViolation), Ending::Malformed)
+    );
+    assert!(seen.warnings.contains(&Warning::TextLimit));
+    // What is held of a text is the same in every protocol, and no more than a few mebibytes.
     for protocol in Protocol::ALL.iter().copied() {
         let event = text(protocol, &piece);
-        let (seen, most) = feed(protocol, &opening(protocol), event.as_bytes(), u64::MAX);
-        show("endless stream", protocol, most);
-        assert!(seen.counts.body_bytes > MAX_BODY_BYTES);
-        assert!(seen.counts.body_bytes <= MAX_BODY_BYTES + (128 << 10));
-        assert!(details(&seen).contains(&"a body of more than 64 MiB"));
-        assert_eq!(
-            (seen.class(), seen.ending),
-            (Some(Class::ProtocolViolation), Ending::Malformed)
+        let (seen, most) = feed(protocol, &opening(protocol), event.as_bytes(), 4 << 20);
+        show("a text of 4 MiB", protocol, most);
+        assert!(
+            seen.has(Class::TruncatedNoTerminator),
+            "{protocol}: {:?}",
+            seen.findings
         );
+        assert!(seen.warnings.contains(&Warning::TextLimit), "{protocol}");
     }
 }
 
@@ -280,17 +292,16 @@ fn an_event_without_an_end_is_dropped_and_then_the_body_is_left() {
 #[test]
 fn a_million_tiny_events_are_counted_and_no_more_than_that() {
     for (what, piece) in [("events without data", "data:\n\n"), ("comments", ":\n")] {
-        for protocol in Protocol::ALL.iter().copied() {
-            let (seen, most) = feed(protocol, "", piece.as_bytes(), u64::MAX);
-            show(what, protocol, most);
-            let items = seen.counts.events + seen.counts.comments;
-            assert!(
-                (MAX_ITEMS..MAX_ITEMS + (64 << 10)).contains(&items),
-                "{what}: {items}"
-            );
-            assert!(details(&seen).contains(&"more than 1,048,576 events and comments"));
-            assert_eq!(seen.class(), Some(Class::ProtocolViolation));
-        }
+        let protocol = Protocol::OpenaiChat;
+        let (seen, most) = feed(protocol, "", piece.as_bytes(), u64::MAX);
+        show(what, protocol, most);
+        let items = seen.counts.events + seen.counts.comments;
+        assert!(
+            (MAX_ITEMS..MAX_ITEMS + (64 << 10)).contains(&items),
+            "{what}: {items}"
+        );
+        assert!(details(&seen).contains(&"more than 1,048,576 events and comments"));
+        assert_eq!(seen.class(), Some(Class::ProtocolViolation));
     }
     // Lines that are no items are bounded by the bytes.
     for (what, piece) in [
@@ -299,7 +310,7 @@ fn a_million_tiny_events_are_counted_and_no_more_than_that() {
         ("ids", "id: 1\n"),
     ] {
         let protocol = Protocol::OpenaiChat;
-        let (seen, most) = feed(protocol, "", piece.as_bytes(), 2 << 20);
+        let (seen, most) = feed(protocol, "", piece.as_bytes(), 256 << 10);
         show(what, protocol, most);
         assert!(seen.class().is_some(), "{what}");
     }
@@ -361,7 +372,7 @@ fn things_that_are_opened_without_end_are_not_all_remembered() {
                 let mut exchange = exchange(protocol, true);
                 let at = Duration::from_millis(1);
                 exchange.handle(at, Input::Body(opening(protocol).as_bytes()));
-                for n in 0..100_000u64 {
+                for n in 0..20_000u64 {
                     let event = template
                         .replace("900000", &n.to_string())
                         .replace("900001", &(n + 1).to_string())
@@ -371,7 +382,7 @@ fn things_that_are_opened_without_end_are_not_all_remembered() {
                 exchange.handle(at, Input::BodyEnd);
                 exchange.finish()
             });
-            show(&format!("100,000 opened, kind {kind}"), protocol, most);
+            show(&format!("20,000 opened, kind {kind}"), protocol, most);
             assert!(seen.counts.tool_calls <= 128);
             assert!(seen.class().is_some(), "{protocol} {kind}");
         }
@@ -384,7 +395,7 @@ fn endless_arguments_of_a_call_and_an_endless_text_are_held_up_to_a_limit() {
     for protocol in Protocol::ALL.iter().copied() {
         let (open, piece) = arguments(protocol, &piece);
         let opening = format!("{}{open}", opening(protocol));
-        let (seen, most) = feed(protocol, &opening, piece.as_bytes(), 8 << 20);
+        let (seen, most) = feed(protocol, &opening, piece.as_bytes(), 2 << 20);
         show("endless arguments", protocol, most);
         assert!(seen.class().is_some());
         if protocol == Protocol::OpenaiChat {
@@ -410,10 +421,10 @@ fn bombs(place: &Value, size: usize) -> Vec<(&'static str, String)> {
             "deep object",
             format!("{}1{}", "{\"a\":".repeat(size / 6), "}".repeat(size / 6)),
         ),
-        ("list of empty objects", list("{}")),
+        ("empty objects", list("{}")),
         ("list of small objects", list("{\"\":0}")),
-        ("list of numbers", list("0")),
-        ("list of texts", list("\"\"")),
+        ("numbers", list("0")),
+        ("texts", list("\"\"")),
         (
             "wide object",
             format!("{{{}}}", members.collect::<Vec<_>>().join(",")),
@@ -437,6 +448,13 @@ fn bombs(place: &Value, size: usize) -> Vec<(&'static str, String)> {
         }
     }
     bombs
+}
+
+/// The bombs that are made of a member's own kind, and of the others every third in turn.
+fn some_of(bombs: Vec<(&'static str, String)>, turn: usize) -> Vec<(&'static str, String)> {
+    let bombs = bombs.into_iter().enumerate();
+    let kept = bombs.filter(|(at, (what, _))| (at + turn) % 3 == 0 || what.starts_with("list of "));
+    kept.map(|(_, bomb)| bomb).collect()
 }
 
 /// JSON pointers to every value of a tree.
@@ -471,9 +489,9 @@ fn planted(tree: &Value, pointer: &str, bomb: &str) -> String {
 #[test]
 fn no_member_of_an_event_takes_many_times_its_size() {
     const SIZE: usize = 64 << 10;
-    const FIXED: usize = 4 << 20;
+    const FIXED: usize = 3 << 19;
     let allowed = FIXED + (ROOM - FIXED) / (MAX_EVENT_BYTES / SIZE);
-    let mut tried = 0;
+    let (mut tried, mut most_of_all) = (0, 0);
     for case in corpus() {
         let baselines = ["001-", "024-", "025-", "121-", "123-", "141-", "161-"];
         if !baselines.iter().any(|start| case.id.starts_with(start)) {
@@ -503,7 +521,8 @@ fn no_member_of_an_event_takes_many_times_its_size() {
                 if !done.insert((kind, pointer.clone())) {
                     continue;
                 }
-                for (what, bomb) in bombs(tree.pointer(&pointer).unwrap(), SIZE) {
+                let bombs = bombs(tree.pointer(&pointer).unwrap(), SIZE);
+                for (what, bomb) in some_of(bombs, done.len()) {
                     let event = wire(name, &planted(tree, &pointer, &bomb));
                     let (_, most) = peak(|| {
                         let mut exchange = exchange(protocol, true);
@@ -519,12 +538,14 @@ fn no_member_of_an_event_takes_many_times_its_size() {
                         case.id
                     );
                     tried += 1;
+                    most_of_all = most_of_all.max(most);
                 }
             }
             before += &wire(name, &tree.to_string());
         }
     }
-    assert!(tried > 1000, "{tried}");
+    println!("{tried} bombs of {SIZE} bytes, {most_of_all} bytes at most, {allowed} allowed");
+    assert!(tried > 500, "{tried}");
 }
 
 /// An answer that was not streamed, in each protocol.
@@ -564,7 +585,8 @@ fn no_member_of_a_whole_answer_takes_many_times_its_size() {
         let mut pointers = Vec::new();
         places(&tree, "", &mut pointers);
         for pointer in pointers {
-            for (what, bomb) in bombs(tree.pointer(&pointer).unwrap(), SIZE) {
+            let bombs = bombs(tree.pointer(&pointer).unwrap(), SIZE);
+            for (what, bomb) in some_of(bombs, pointer.len()) {
                 let body = planted(&tree, &pointer, &bomb);
                 let (seen, most) = peak(|| {
                     let mut exchange = exchange(protocol, false);

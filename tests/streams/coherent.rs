@@ -12,7 +12,7 @@ use relayproof::stream::{
 };
 
 /// Panics where an observation contradicts itself.
-pub fn coherent(seen: &Observation) {
+pub(crate) fn coherent(seen: &Observation) {
     ordered(seen);
     let line = &seen.timeline;
     assert_eq!(
@@ -165,7 +165,7 @@ fn ordered(seen: &Observation) {
 }
 
 /// What is asked, from a byte.
-pub fn asked(protocol: Protocol, byte: u8) -> Asked {
+pub(crate) fn asked(protocol: Protocol, byte: u8) -> Asked {
     Asked {
         protocol,
         stream: byte & 1 == 0,
@@ -180,7 +180,7 @@ pub fn asked(protocol: Protocol, byte: u8) -> Asked {
 }
 
 /// A body in chunks of these sizes, in turn, and its clean end.
-pub fn read(protocol: Protocol, flags: u8, body: &[u8], sizes: &[usize]) -> Observation {
+pub(crate) fn read(protocol: Protocol, flags: u8, body: &[u8], sizes: &[usize]) -> Observation {
     let mut exchange = Exchange::new(asked(protocol, flags), Timeouts::default());
     let at = Duration::from_millis(5);
     let kind: &[u8] = if flags & 1 == 0 {
@@ -213,7 +213,7 @@ pub fn read(protocol: Protocol, flags: u8, body: &[u8], sizes: &[usize]) -> Obse
 }
 
 /// Reads a body whole, byte by byte and in chunks: all three must give the same.
-pub fn alike_in_any_chunking(protocol: Protocol, flags: u8, body: &[u8], sizes: &[usize]) {
+pub(crate) fn alike_in_any_chunking(protocol: Protocol, flags: u8, body: &[u8], sizes: &[usize]) {
     // Limits that are met in mid-chunk are the one thing that chunks may change.
     if body.len() as u64 > MAX_REST_BYTES {
         return;
@@ -228,11 +228,11 @@ pub fn alike_in_any_chunking(protocol: Protocol, flags: u8, body: &[u8], sizes: 
 }
 
 /// Takes decisions off the front of arbitrary bytes; when there are none left, all are zero.
-pub struct Choices<'a>(pub &'a [u8]);
+pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Choices<'a> {
     /// The next byte.
-    pub fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         match self.0 {
             [first, rest @ ..] => {
                 self.0 = rest;
@@ -243,7 +243,7 @@ impl<'a> Choices<'a> {
     }
 
     /// Some of the next bytes; how many is the next two bytes' to say.
-    pub fn bytes(&mut self) -> &'a [u8] {
+    pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let length = usize::from(u16::from_le_bytes([self.byte(), self.byte()]) % 2048);
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
@@ -286,7 +286,7 @@ const KINDS: &[&[u8]] = &[
 ];
 
 /// An attempt that bytes decide on: what happens, when, in any order.
-pub fn attempt(choices: &mut Choices<'_>) -> Observation {
+pub(crate) fn attempt(choices: &mut Choices<'_>) -> Observation {
     let protocol = choices.one_of(Protocol::ALL);
     let asked = asked(protocol, choices.byte());
     let mut exchange = Exchange::new(asked, Timeouts::default());

@@ -105,7 +105,7 @@ impl<'a> Part<'a> {
     }
 
     fn thing(&mut self, text: Option<Text<'a>>) {
-        self.more.get_or_insert_default().thing = Some(text.unwrap_or(Text(OBJECT.into())));
+        self.more.get_or_insert_default().thing = Some(text.unwrap_or_else(|| Text(OBJECT.into())));
     }
 }
 

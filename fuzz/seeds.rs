@@ -1,11 +1,9 @@
 //! Writes the seeds of the fuzz targets from the stream cases: `seeds CASES CORPUS`.
 //!
-//! A case is YAML; all that is needed of it are the strings of its `send` steps, which are JSON.
+//! Compiled by itself, without a dependency. A case is YAML; all that is needed of it are the strings of its `send` steps, which are JSON.
 
 use std::path::Path;
 use std::{env, fs, io};
-
-use relayproof_fuzz::PREFIX;
 
 /// Bytes of all `send` and `send_hex` steps of a case.
 fn body(case: &str) -> Vec<u8> {
@@ -16,7 +14,10 @@ fn body(case: &str) -> Vec<u8> {
             body.extend_from_slice(unquoted(text).as_bytes());
         } else if let Some(hex) = line.strip_prefix("send_hex: ") {
             let hex = hex.trim_matches(['"', ' ']);
-            let pairs = hex.as_bytes().chunks(2).filter_map(|two| str::from_utf8(two).ok());
+            let pairs = hex
+                .as_bytes()
+                .chunks(2)
+                .filter_map(|two| str::from_utf8(two).ok());
             body.extend(pairs.filter_map(|two| u8::from_str_radix(two, 16).ok()));
         }
     }
@@ -50,7 +51,9 @@ fn unquoted(text: &str) -> String {
 }
 
 fn target(case: &str) -> &'static str {
-    let protocol = case.lines().find_map(|line| line.strip_prefix("protocol: "));
+    let protocol = case
+        .lines()
+        .find_map(|line| line.strip_prefix("protocol: "));
     match protocol.map(str::trim) {
         Some("openai-chat") => "openai_chat",
         Some("openai-responses") => "openai_responses",
@@ -90,17 +93,26 @@ fn main() -> io::Result<()> {
             continue;
         }
         let case = fs::read_to_string(&path)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let body = body(&case);
+        // One byte of settings and four sizes of chunks stand before a body.
         let mut seed = vec![0, 6, 40, 255, 1];
-        debug_assert_eq!(seed.len(), PREFIX);
         seed.extend_from_slice(&body);
         let target = target(&case);
         write(target, &name, &seed)?;
         write("sse", &name, &seed)?;
-        let protocol = ["openai_chat", "openai_responses", "anthropic_messages", "gemini"]
-            .iter()
-            .position(|known| *known == target);
+        let protocol = [
+            "openai_chat",
+            "openai_responses",
+            "anthropic_messages",
+            "gemini",
+        ]
+        .iter()
+        .position(|known| *known == target);
         let protocol = protocol.and_then(|at| u8::try_from(at).ok()).unwrap_or(0);
         write("exchange", &name, &script(protocol, &body))?;
         written += 1;
