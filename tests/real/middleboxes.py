@@ -84,7 +84,7 @@ relays:
     protocol: {protocol}
     api_key: {{ env: REAL_TEST_KEY }}
     models: [test-model]
-    timeouts: {{ first_token: {slow_s + 5}s }}
+    timeouts: {{ headers: {slow_s + 5}s, first_token: {slow_s + 5}s }}
 """
     if ca:
         text += f"    tls: {{ ca_file: {ca} }}\n"
