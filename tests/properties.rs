@@ -1,8 +1,6 @@
 //! Properties of every attempt, on streams that nobody wrote: corpus bodies cut, spliced and
 //! damaged, arbitrary heads, and inputs in any order.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
-
 #[path = "streams/coherent.rs"]
 mod coherent;
 #[path = "cases/player.rs"]

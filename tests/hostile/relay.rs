@@ -138,8 +138,8 @@ impl Ask {
     /// One attempt, and the most memory that the client held during it.
     pub(crate) fn at(&self, kind: TransportKind, address: SocketAddr) -> (Observation, usize) {
         install_crypto();
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
         let dial = Dial {
             connection: ConnectionMode::Fresh,
             http: HttpVersion::Http1,

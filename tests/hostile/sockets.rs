@@ -36,7 +36,7 @@ fn chunk(body: &str) -> String {
     format!("{:x}\r\n{body}\r\n", body.len())
 }
 
-/// Limits short enough for a test, and long enough for a busy machine to read a head in.
+/// Limits for attempts that a time limit is to end; where a size is to end them, nobody is hurried.
 fn brief() -> Timeouts {
     Timeouts {
         headers: ms(1000),
@@ -121,7 +121,7 @@ fn a_head_without_measure_is_a_violation_before_its_end() {
             ("an endless word", "", b"x"),
         ] {
             let relay = endless(start.to_owned(), piece);
-            let seen = bounded(what, kind, limited().at(kind, relay));
+            let seen = bounded(what, kind, Ask::default().at(kind, relay));
             assert_eq!(
                 seen.class(),
                 Some(Class::ProtocolViolation),
@@ -145,7 +145,7 @@ fn a_flood_of_interim_heads_ends_the_attempt() {
         let seen = bounded(
             what,
             TransportKind::Raw,
-            limited().at(TransportKind::Raw, relay),
+            Ask::default().at(TransportKind::Raw, relay),
         );
         assert_eq!(
             seen.class(),
@@ -214,7 +214,7 @@ fn chunk_extensions_and_trailers_are_read_up_to_a_limit() {
         let seen = bounded(
             "an endless chunk extension",
             kind,
-            limited().at(kind, relay),
+            Ask::default().at(kind, relay),
         );
         assert_eq!(
             seen.class(),
@@ -232,7 +232,7 @@ fn chunk_extensions_and_trailers_are_read_up_to_a_limit() {
         let seen = bounded(
             "an extension to every chunk",
             kind,
-            limited().at(kind, relay),
+            Ask::default().at(kind, relay),
         );
         assert_eq!(
             seen.class(),
@@ -246,7 +246,7 @@ fn chunk_extensions_and_trailers_are_read_up_to_a_limit() {
             ("an endless trailer", b"t"),
         ] {
             let relay = endless(format!("{head}{}0\r\n", chunk(&answer())), piece);
-            let seen = bounded(what, kind, limited().at(kind, relay));
+            let seen = bounded(what, kind, Ask::default().at(kind, relay));
             assert_eq!(
                 seen.class(),
                 Some(Class::ProtocolViolation),
@@ -262,7 +262,7 @@ fn chunk_extensions_and_trailers_are_read_up_to_a_limit() {
             let trailers = "0\r\nx-sum: 1\r\nx-more: 2\r\n\r\n";
             tcp.write_all(format!("{head}{}{trailers}", chunk(&answer())).as_bytes())
         });
-        let seen = bounded("two trailers", kind, limited().at(kind, relay));
+        let seen = bounded("two trailers", kind, Ask::default().at(kind, relay));
         assert_eq!((seen.class(), &*seen.warnings), (None, &[][..]), "{kind:?}");
     }
 }
@@ -274,7 +274,7 @@ fn what_follows_the_end_mark_for_ever_is_left() {
         let seen = bounded(
             "heartbeats after the end mark",
             kind,
-            limited().at(kind, relay),
+            Ask::default().at(kind, relay),
         );
         assert_eq!(seen.class(), None, "{kind:?} {:?}", seen.findings);
         assert!(seen.counts.body_bytes <= MAX_REST_BYTES + (1 << 20));
@@ -284,7 +284,11 @@ fn what_follows_the_end_mark_for_ever_is_left() {
             tcp.write_all(format!("{HEAD}\r\n{}", answer()).as_bytes())?;
             for_ever(tcp, token().as_bytes())
         });
-        let seen = bounded("tokens after the end mark", kind, limited().at(kind, relay));
+        let seen = bounded(
+            "tokens after the end mark",
+            kind,
+            Ask::default().at(kind, relay),
+        );
         assert_eq!(
             seen.class(),
             Some(Class::DataAfterDone),
