@@ -430,7 +430,8 @@ impl Life {
         }
         usage(response.usage.as_ref(), sink);
         match (stop, response.error.as_deref()) {
-            (None, said) => sink(error_of(said.unwrap_or(&Said::default()))),
+            (None, Some(said)) => sink(error_of(said)),
+            (None, None) => sink(error_of(&Said::default())),
             (Some(_), Some(said)) if said.real => sink(error_of(said)),
             (Some(_), _) => ending(kind, status, reason, calls, sink),
         }

@@ -8,7 +8,7 @@ use relayproof::observation::{Class, Ending, ErrorKind, Limit, Warning};
 use serde_json::{Value, json};
 
 use script::{
-    End, Play, Script, begun, frame, function, hello, message, response, text_part, usage,
+    End, Play, Script, begun, frame, function, hello, merged, message, response, text_part, usage,
 };
 
 /// What is expected of one stream.
@@ -486,13 +486,17 @@ fn a_required_member_that_is_missing_or_of_a_wrong_type_is_no_valid_answer() {
         let script = hello().with(index, |event| {
             let (last, path) = path.split_last().unwrap_or((&"", &[]));
             let parent = path.iter().fold(event, |event, name| &mut event[*name]);
-            parent.as_object_mut().map(|members| members.remove(*last));
+            if let Some(members) = parent.as_object_mut() {
+                members.remove(*last);
+            }
         });
         (format!("{index} without {path:?}"), script)
     };
     let with = |index: usize, pointer: &str, value: Value| {
         let script = hello().with(index, |event| {
-            event.pointer_mut(pointer).map(|member| *member = value);
+            if let Some(member) = event.pointer_mut(pointer) {
+                *member = value;
+            }
         });
         (format!("{index} with another {pointer}"), script)
     };
@@ -847,16 +851,12 @@ fn streams_that_are_odd_and_legal_give_no_finding() {
         let summary = |text: &str| json!({"type": "summary_text", "text": text});
         let place = |more: Value| {
             let mut members = json!({"item_id": "rs_1", "output_index": 0, "summary_index": 0});
-            members
-                .as_object_mut()
-                .map(|members| members.extend(more.as_object().cloned().unwrap_or_default()));
+            merged(&mut members, more);
             members
         };
         let text = |more: Value| {
             let mut members = json!({"item_id": "msg_1", "output_index": 1, "content_index": 0});
-            members
-                .as_object_mut()
-                .map(|members| members.extend(more.as_object().cloned().unwrap_or_default()));
+            merged(&mut members, more);
             members
         };
         let last = message("msg_1", "completed", json!([text_part("Hi")]));
@@ -1108,7 +1108,9 @@ fn an_answer_that_is_not_streamed_is_read_like_a_stream() {
     };
     let with = |pointer: &str, value: Value| {
         let mut body = plain();
-        body.pointer_mut(pointer).map(|member| *member = value);
+        if let Some(member) = body.pointer_mut(pointer) {
+            *member = value;
+        }
         play(body)
     };
     let mut incomplete = plain();

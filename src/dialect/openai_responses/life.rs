@@ -221,6 +221,8 @@ const NO_ID: Fault = Fault::Cycle("an event without an item_id");
 const WRONG_ID: Fault = Fault::Cycle("an event names another item than its place");
 const UNKNOWN_PART: Fault = Fault::Cycle("an event of a part that was never announced");
 const OTHER_TEXT: Fault = Fault::Cycle("the final text is not the one that was streamed");
+const CLOSED: Fault = Fault::Cycle("output after its part was closed");
+const CLOSED_CALL: Fault = Fault::Cycle("output after its call was closed");
 const CLOSED_TWICE: Fault = Fault::Cycle("what is closed is closed again");
 const OTHER_ARGUMENTS: Fault =
     Fault::Call("the final arguments are not the ones that were streamed");
@@ -361,12 +363,11 @@ impl Cycle {
             self.gap = true;
             return fault.or(Some(NO_PLACE));
         };
-        let late = Fault::Cycle("output after its part was closed");
-        let late = item.done.then_some(late);
+        let late = item.done.then_some(CLOSED);
         if let Some(part) = part(item, kind, index) {
             part.add(text);
-            let late = late.or((part.stated || part.done)
-                .then_some(Fault::Cycle("output after its part was closed")));
+            let shut = part.stated || part.done;
+            let late = late.or(if shut { Some(CLOSED) } else { None });
             return fault.or(late);
         }
         if full {
@@ -395,7 +396,7 @@ impl Cycle {
             return fault.or(Some(NO_PLACE));
         };
         let Some(part) = part(item, kind, index) else {
-            return fault.or((!full).then_some(UNKNOWN_PART));
+            return fault.or(if full { None } else { Some(UNKNOWN_PART) });
         };
         let twice = part.stated.then_some(CLOSED_TWICE);
         part.stated = true;
@@ -417,7 +418,7 @@ impl Cycle {
             return fault.or(Some(NO_PLACE));
         };
         let Some(part) = part(item, kind, index) else {
-            return fault.or((!full).then_some(UNKNOWN_PART));
+            return fault.or(if full { None } else { Some(UNKNOWN_PART) });
         };
         let twice = part.done.then_some(CLOSED_TWICE);
         part.done = true;
@@ -436,7 +437,7 @@ impl Cycle {
         item.joined.add(text);
         item.streamed = true;
         let late = item.done || item.told;
-        fault.or(late.then_some(Fault::Cycle("output after its call was closed")))
+        fault.or(if late { Some(CLOSED_CALL) } else { None })
     }
 
     /// The whole of a call's arguments or input.

@@ -174,8 +174,7 @@ impl Script {
     /// An event of the message's text.
     pub(crate) fn at(self, name: &str, more: Value) -> Self {
         let mut members = json!({"item_id": "msg_1", "output_index": 0, "content_index": 0});
-        let more = more.as_object().cloned().unwrap_or_default();
-        members.as_object_mut().map(|members| members.extend(more));
+        merged(&mut members, more);
         self.on(name, members)
     }
 
@@ -220,7 +219,9 @@ impl Script {
 
     /// Changes the event at a place.
     pub(crate) fn with(mut self, index: usize, change: impl FnOnce(&mut Value)) -> Self {
-        self.events.get_mut(index).map(change);
+        if let Some(event) = self.events.get_mut(index) {
+            change(event);
+        }
         self
     }
 
@@ -267,4 +268,11 @@ pub(crate) fn hello() -> Script {
         .says(&["Hello", " world"])
         .closed("Hello world")
         .with_message("Hello world")
+}
+
+/// Adds the members of one object to another.
+pub(crate) fn merged(members: &mut Value, more: Value) {
+    if let (Some(members), Value::Object(more)) = (members.as_object_mut(), more) {
+        members.extend(more);
+    }
 }
