@@ -4,8 +4,10 @@
 #![cfg(all(feature = "probe", feature = "sim"))]
 #![expect(
     clippy::unwrap_used,
+    clippy::print_stdout,
     unsafe_code,
-    reason = "helpers of tests are not seen as tests; an allocator that counts is unsafe to write"
+    reason = "helpers of tests are not seen as tests and show what they measured; an allocator that \
+              counts is unsafe to write"
 )]
 
 #[path = "hostile/bodies.rs"]

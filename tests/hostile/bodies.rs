@@ -472,7 +472,8 @@ fn lists_of_lists(item: &Value) -> Vec<String> {
 /// The bombs that are made of a member's own kind, and of the others every third in turn.
 fn some_of(bombs: Vec<(&'static str, String)>, turn: usize) -> Vec<(&'static str, String)> {
     let bombs = bombs.into_iter().enumerate();
-    let kept = bombs.filter(|(at, (what, _))| (at + turn) % 3 == 0 || what.starts_with("list of "));
+    let kept = bombs
+        .filter(|(at, (what, _))| (at + turn).is_multiple_of(3) || what.starts_with("list of "));
     kept.map(|(_, bomb)| bomb).collect()
 }
 

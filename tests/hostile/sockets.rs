@@ -524,7 +524,7 @@ fn a_handshake_that_is_none_ends_in_its_phase() {
         };
         let seen = bounded("an endless handshake", kind, ask.at(kind, relay));
         assert_eq!(seen.class(), Some(Class::TlsFailure), "{kind:?} {seen:?}");
-        let silent = serve(|tcp| hold(tcp));
+        let silent = serve(hold);
         let ask = Ask {
             scheme: "https",
             timeouts: Timeouts {
