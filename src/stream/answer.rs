@@ -62,6 +62,10 @@ pub(super) struct Answer {
     text_overflowed: bool,
     finished: Vec<u64>,
     contents: u64,
+    /// Characters of everything but calls of tools.
+    said_chars: u64,
+    /// Pieces of calls with anything in them.
+    call_pieces: u64,
     /// Where the last piece of visible text begins.
     last_piece: usize,
     reasoned: bool,
@@ -90,6 +94,8 @@ impl Answer {
             text_overflowed: false,
             finished: Vec::new(),
             contents: 0,
+            said_chars: 0,
+            call_pieces: 0,
             last_piece: 0,
             reasoned: false,
             refusal: false,
@@ -133,6 +139,7 @@ impl Answer {
                 }
                 let text = [name.unwrap_or_default(), arguments];
                 if text.iter().any(|text| !text.is_empty()) {
+                    self.call_pieces += 1;
                     self.output(spot, choice, &text, notes);
                 }
             }
@@ -214,10 +221,11 @@ impl Answer {
             DeltaKind::Refusal => self.refusal = true,
             DeltaKind::Other => self.other = true,
         }
-        self.output(spot, choice, &[text], notes);
+        self.said_chars += self.output(spot, choice, &[text], notes);
     }
 
-    fn output(&mut self, spot: Spot, choice: u64, texts: &[&str], notes: &mut Notes) {
+    /// Takes a piece of output; gives its length in characters.
+    fn output(&mut self, spot: Spot, choice: u64, texts: &[&str], notes: &mut Notes) -> u64 {
         if self.finished.contains(&choice) {
             notes.find(
                 Class::ContentAfterFinish,
@@ -227,7 +235,9 @@ impl Answer {
         }
         self.frame_output = true;
         let chars = texts.iter().map(|text| text.chars().count() as u64);
-        self.frame_chars += chars.sum::<u64>();
+        let chars = chars.sum::<u64>();
+        self.frame_chars += chars;
+        chars
     }
 
     fn keep(&mut self, text: &str) {
@@ -304,6 +314,13 @@ impl Answer {
     /// Visible characters and bytes are all there is: no reasoning, refusal, tool call or image.
     pub(super) fn is_text_only(&self) -> bool {
         !self.reasoned && !self.refusal && !self.other && self.tools.count() == 0
+    }
+
+    /// Whether the answer is calls of tools, each in a piece or two, and less than `words`
+    /// characters besides: many services give a call when it is whole.
+    pub(super) fn gives_calls_whole(&self, words: u64) -> bool {
+        let calls = self.tools.count();
+        calls > 0 && self.said_chars < words && self.call_pieces <= 2 * calls
     }
 
     /// Whether reasoning was shown.

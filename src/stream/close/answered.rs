@@ -79,7 +79,7 @@ pub(super) fn check(exchange: &mut Exchange, spot: Spot) {
             notes.find(Class::UsageMismatch, spot, detail);
         }
     }
-    if asked.stream && answer.objects > 0 {
+    if asked.stream && answer.objects > 0 && !answer.gives_calls_whole(detect.least_chars) {
         let hidden = answer.usage.and_then(|usage| usage.reasoning);
         let hidden = hidden.filter(|_| !answer.has_reasoning()).unwrap_or(0);
         let tokens = answer.usage.and_then(|usage| usage.output);
