@@ -3,7 +3,6 @@
 //! Claims no more than was seen: a party is where to look first, not a verdict. Sees facts only
 //! (classes, statuses, phases, kinds of errors), never bytes, and compares nothing across samples.
 
-pub mod cell;
 pub mod groups;
 
 use std::fmt;

@@ -42,20 +42,11 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("evidence", &["dialect", "observation", "plan", "spec"]),
-    (
-        "attribution",
-        &[
-            "evidence",
-            "measure",
-            "observation",
-            "plan",
-            "spec",
-            "verdict",
-        ],
-    ),
+    ("attribution", &["evidence", "observation"]),
     (
         "verdict",
         &[
+            "attribution",
             "evidence",
             "measure",
             "observation",

@@ -38,7 +38,7 @@ pub struct Telling {
 }
 
 /// Groups the samples of a cell, one after the other, in memory that does not grow with them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Groups {
     groups: BTreeMap<(Party, Phase, Class), Group>,
 }
@@ -79,8 +79,8 @@ impl Groups {
     }
 
     /// The groups, the largest first.
-    pub fn close(self) -> Vec<Group> {
-        let mut groups: Vec<Group> = self.groups.into_values().collect();
+    pub fn all(&self) -> Vec<&Group> {
+        let mut groups: Vec<&Group> = self.groups.values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.count));
         groups
     }
@@ -106,7 +106,7 @@ mod tests {
             };
             groups.take(&sample(index, seen));
         }
-        let groups = groups.close();
+        let groups = groups.all();
         let counts: Vec<(Class, u64)> = groups.iter().map(|it| (it.class, it.count)).collect();
         let expected = [(Class::TruncatedNoTerminator, 10), (Class::HttpError, 1)];
         assert_eq!(counts, expected);
@@ -122,6 +122,6 @@ mod tests {
         let mut warm = sample(0, truncated());
         warm.warmup = true;
         groups.take(&warm);
-        assert!(groups.close().is_empty());
+        assert!(groups.all().is_empty());
     }
 }

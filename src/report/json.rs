@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::attribution::cell::{Explanation, explain};
+use super::explain::{Explanation, explain};
+use crate::attribution::groups::Group;
 use crate::evidence::Evidence;
 use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Overall, Summary, Verdict};
@@ -43,6 +44,7 @@ fn cell(evidence: &Evidence, summary: &Summary) -> Value {
         "uncounted": summary.uncounted,
         "attempts": summary.attempts,
         "outcomes": summary.outcomes,
+        "failures": summary.failures.all().iter().map(|it| group(it)).collect::<Vec<_>>(),
         "first_unix_ns": summary.first_unix_ns,
         "last_unix_ns": summary.last_unix_ns,
         "closed": summary.close.as_ref().map(|close| close.reason),
@@ -55,6 +57,21 @@ fn cell(evidence: &Evidence, summary: &Summary) -> Value {
         "earlier_runs": summary.earlier_runs,
         "false_pass_at_most": summary.false_pass(),
         "verdicts": verdicts,
+    })
+}
+
+fn group(group: &Group) -> Value {
+    let samples: Vec<Value> = group
+        .telling
+        .iter()
+        .map(|it| json!({ "index": it.index, "trace_id": it.trace_id }))
+        .collect();
+    json!({
+        "party": group.party,
+        "phase": group.phase,
+        "class": group.class,
+        "count": group.count,
+        "samples": samples,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::attribution::cell::{Explanation, explain};
+use super::explain::{Explanation, explain};
 use crate::evidence::Evidence;
 use crate::measure::metric::Metric;
 use crate::measure::words;
@@ -56,6 +56,7 @@ pub fn table(summary: &Summary, colour: bool) -> String {
     if !outcomes.is_empty() {
         let _ = writeln!(text, "  first attempts: {}", outcomes.join(", "));
     }
+    text.push_str(&gone_wrong(summary));
     let width = summary
         .objectives
         .iter()
@@ -67,6 +68,30 @@ pub fn table(summary: &Summary, colour: bool) -> String {
             text,
             "  {}",
             line(summary, objective, verdict, width, 2, paint)
+        );
+    }
+    text
+}
+
+/// What went wrong, the largest groups first, with the samples to look at.
+fn gone_wrong(summary: &Summary) -> String {
+    const SHOWN: usize = 4;
+    let groups = summary.failures.all();
+    let mut text = String::new();
+    for group in groups.iter().take(SHOWN) {
+        let samples: Vec<String> = group
+            .telling
+            .iter()
+            .map(|it| format!("#{}", it.index))
+            .collect();
+        let _ = writeln!(
+            text,
+            "  look at {}, {}: {} {} ({})",
+            group.party,
+            group.phase,
+            group.class,
+            group.count,
+            samples.join(", ")
         );
     }
     text

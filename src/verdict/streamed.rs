@@ -52,6 +52,7 @@ pub fn judge_file(path: &Path) -> Result<(Evidence, Summary), EvidenceError> {
         uncounted: counts.uncounted,
         attempts: counts.attempts,
         outcomes: counts.outcomes,
+        failures: counts.failures,
         first_unix_ns: counts.first_unix_ns,
         last_unix_ns: counts.last_unix_ns,
         ..Summary::uncounted(&evidence, verdicts)
@@ -62,9 +63,9 @@ pub fn judge_file(path: &Path) -> Result<(Evidence, Summary), EvidenceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::cell::explain;
     use crate::evidence::fixtures::*;
     use crate::evidence::{CloseReason, Continued, Sample, Writer, read};
+    use crate::report::explain::explain;
 
     /// Writes, reads and judges both ways.
     fn both(write: impl FnOnce(&mut Writer)) {

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Decision, Effect, Verdict, effect, judge};
+use crate::attribution::groups::Groups;
 use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence, Sample};
 use crate::observation::named;
 use crate::plan::Judging;
@@ -38,6 +39,8 @@ pub struct Summary {
     pub attempts: u64,
     /// Counted samples by the class of their first attempt, `ok` included.
     pub outcomes: BTreeMap<&'static str, u64>,
+    /// What went wrong in their first attempts, by who is to be looked at.
+    pub failures: Groups,
     /// Wall clock of the first start, nanoseconds since the epoch.
     pub first_unix_ns: Option<u64>,
     /// Wall clock of the last end.
@@ -109,6 +112,7 @@ impl Summary {
             uncounted: 0,
             attempts: 0,
             outcomes: BTreeMap::new(),
+            failures: Groups::default(),
             first_unix_ns: None,
             last_unix_ns: None,
             close: evidence.close.clone(),
@@ -125,6 +129,7 @@ impl Summary {
             return;
         }
         self.samples += 1;
+        self.failures.take(sample);
         self.attempts += sample.attempts.len() as u64;
         if let Some(first) = sample.attempts.first() {
             *self

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Blame, Party, blame};
+use crate::attribution::{Blame, Party, blame};
 use crate::evidence::{Evidence, Sample};
 use crate::measure::metric::{Metric, Unit};
 use crate::measure::{seconds, words};
