@@ -161,7 +161,9 @@ fn a_full_queue_drops_for_the_network_and_not_for_the_file() {
     let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
     let suite = telemetry.suite(&crate::suite());
     let case = suite.case(&make::header());
-    for index in 0..1_000 {
+    // A little more than the queue and the batch under way hold, for a busy machine has to write
+    // all of it before its budget is over.
+    for index in 0..660 {
         case.sample(
             &make::sample(index, make::whole()),
             &make::facts(SampleOutcome::Good),
@@ -171,12 +173,13 @@ fn a_full_queue_drops_for_the_network_and_not_for_the_file() {
     drop(suite);
     // Time enough for a busy machine to write the file; the network takes nothing in any time.
     let account = telemetry.finish(BUDGET);
-    assert_eq!(account.spans.made, 1_000 * 14 + 2);
+    assert_eq!(account.spans.made, 660 * 14 + 2);
     assert_eq!(account.written, account.spans.made);
     assert_eq!(
         account.spans.failed + account.spans.dropped,
         account.spans.made
     );
+    assert!(account.spans.dropped > 0);
 }
 
 #[test]
