@@ -107,6 +107,10 @@ pub struct Detect {
     pub least_tokens: u64,
     /// Fewest characters of such an answer.
     pub least_chars: u64,
+    /// Fewest events of an answer in one burst, where one event ordinarily holds many tokens.
+    pub heap_events: u64,
+    /// Fewest tokens of an answer that makes up for having fewer events than that.
+    pub heap_tokens: u64,
     /// Fewest events in a block.
     pub block_events: u64,
     /// Shortest pause between blocks, on average.
@@ -130,6 +134,8 @@ impl Default for Detect {
             burst_gap: Duration::from_millis(50),
             least_tokens: 16,
             least_chars: 32,
+            heap_events: 4,
+            heap_tokens: 512,
             block_events: 8,
             block_pause: Duration::from_millis(200),
             blocks: 3,

@@ -5,6 +5,12 @@ use serde_json::{Map, Value};
 /// Longest seal that is honoured, in bytes; a longer one is no seal.
 const MAX_SEAL: usize = 256;
 
+/// Most numbered lines that are given.
+const MAX_LINES: u32 = 1_000;
+
+/// What follows their number in a prompt that asks for them.
+const LINES_CUE: &str = " numbered lines";
+
 /// What precedes the seal in a prompt that asks for one.
 const SEAL_CUE: &str = "nd your answer with";
 
@@ -17,6 +23,8 @@ pub(super) struct Ask {
     pub(super) usage: bool,
     pub(super) max_tokens: Option<u64>,
     pub(super) seal: Option<String>,
+    /// Numbered lines that the answer is to have.
+    pub(super) lines: Option<u32>,
     pub(super) prompt_tokens: u64,
 }
 
@@ -101,6 +109,16 @@ pub(super) fn text_of(content: Option<&Value>) -> Result<String, Refusal> {
             "`content` must be a string or a list of parts",
         )),
     }
+}
+
+/// The number before `numbered lines`.
+pub(super) fn lines(prompt: &str) -> Option<u32> {
+    let (before, _) = prompt.rsplit_once(LINES_CUE)?;
+    let number = before.rsplit(char::is_whitespace).next()?;
+    number
+        .parse()
+        .ok()
+        .filter(|lines| (1..=MAX_LINES).contains(lines))
 }
 
 /// The back-ticked text after the cue.

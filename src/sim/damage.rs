@@ -145,8 +145,16 @@ pub(super) fn script(turn: &Turn<'_>, fault: Option<&Fault>) -> Script {
 
 /// The answer of a relay that hides nothing: the seal last, or a cut that says `length`.
 fn honest(turn: &Turn<'_>) -> Answer {
-    let count = turn.tokens as usize;
+    let lines = turn.ask.lines.unwrap_or(0);
+    // Each line has a word at least.
+    let count = turn.tokens.max(2 * lines) as usize;
     let mut tokens = voice::words(turn.key, count);
+    for line in 0..lines as usize {
+        if let Some(token) = tokens.get_mut(line * count / lines as usize) {
+            let feed = if line == 0 { "" } else { "\n" };
+            *token = format!("{feed}{}.", line + 1);
+        }
+    }
     if let Some(seal) = &turn.ask.seal
         && let Some((last, words)) = tokens.split_last_mut()
     {
@@ -154,7 +162,7 @@ fn honest(turn: &Turn<'_>) -> Answer {
         *last = format!("{space}{seal}");
     }
     let limit = turn.ask.max_tokens.unwrap_or(u64::MAX);
-    let cut = limit < u64::from(turn.tokens);
+    let cut = limit < count as u64;
     if cut {
         tokens.truncate(usize::try_from(limit).unwrap_or(count));
     }
@@ -397,6 +405,7 @@ fn boundary(text: &str, part: usize, of: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::ask;
 
     fn wire(model: &str, fault: &Fault, tokens: u32) -> (Script, String) {
         wire_of(&Api::Chat, model, fault, tokens)
@@ -409,6 +418,7 @@ mod tests {
             usage: false,
             max_tokens: None,
             seal: Some("END".to_owned()),
+            lines: None,
             prompt_tokens: 1,
         };
         let turn = Turn {
@@ -439,6 +449,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn numbered_lines_are_given_where_they_are_asked_for_and_lost_with_the_seal() {
+        let ask = Ask {
+            model: "m".to_owned(),
+            stream: false,
+            usage: false,
+            max_tokens: None,
+            seal: None,
+            lines: ask::lines("Five uses of a brick, in exactly 5 numbered lines."),
+            prompt_tokens: 1,
+        };
+        let turn = Turn {
+            api: &Api::Chat,
+            ask: &ask,
+            key: 1,
+            id: "id",
+            created: 1,
+            tokens: 4,
+            first_token: Duration::ZERO,
+            token_gap: Duration::ZERO,
+            chunked: false,
+        };
+        let text = honest(&turn).tokens.concat();
+        assert_eq!(text.lines().count(), 5);
+        for (line, number) in text.lines().zip(1..) {
+            assert!(line.starts_with(&format!("{number}. ")), "{line}");
+        }
+        let lost = script(&turn, Some(&Fault::DropSeal));
+        let wire: Vec<u8> = lost
+            .writes()
+            .flat_map(|(_, bytes)| bytes.to_vec())
+            .collect();
+        assert!(!String::from_utf8(wire).unwrap().contains("1. "));
     }
 
     #[test]

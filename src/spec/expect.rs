@@ -69,6 +69,8 @@ fn detect(r: &Reader<'_>, item: &Item<'_>) -> Option<Detect> {
     for (key, count) in [
         ("least_tokens", &mut detect.least_tokens),
         ("least_chars", &mut detect.least_chars),
+        ("heap_events", &mut detect.heap_events),
+        ("heap_tokens", &mut detect.heap_tokens),
         ("block_events", &mut detect.block_events),
         ("blocks", &mut detect.blocks),
         ("put_bytes", &mut detect.put_bytes),

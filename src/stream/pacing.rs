@@ -14,10 +14,6 @@ const MERGE: Duration = Duration::from_millis(1);
 /// How many of the longest gaps are kept.
 const LONGEST: usize = 16;
 
-/// Fewest events, or tokens, of an answer in one burst where one event ordinarily holds many tokens.
-const LEAST_HEAP_EVENTS: u64 = 4;
-const LEAST_HEAP_TOKENS: u64 = 512;
-
 /// What the arrival times say about buffering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffered {
@@ -161,7 +157,7 @@ impl Pacing {
         // A very fast model is no buffer: its events come one by one, a buffer's come in a heap.
         let heaped = packets.content_events >= 4 * packets.count;
         if packets.count < 2 || (spread < detect.burst_gap && heaped) {
-            let few = packets.content_events < LEAST_HEAP_EVENTS && tokens < LEAST_HEAP_TOKENS;
+            let few = packets.content_events < detect.heap_events && tokens < detect.heap_tokens;
             return if coarse && few {
                 Buffered::No
             } else {

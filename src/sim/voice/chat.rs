@@ -43,6 +43,7 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
         )?,
         max_tokens,
         seal: ask::seal(&last_user),
+        lines: ask::lines(&last_user),
         prompt_tokens,
     })
 }

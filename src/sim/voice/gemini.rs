@@ -94,6 +94,7 @@ impl Method {
             usage: true,
             max_tokens: ask::count(settings, "maxOutputTokens")?,
             seal: ask::seal(&last_user),
+            lines: ask::lines(&last_user),
             prompt_tokens,
         })
     }
@@ -349,6 +350,7 @@ mod tests {
             usage: true,
             max_tokens: None,
             seal: None,
+            lines: None,
             prompt_tokens: 2,
         };
         let method = Method::at("/v1beta/models/m:streamGenerateContent", "").unwrap();

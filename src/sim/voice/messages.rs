@@ -39,6 +39,7 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
         usage: true,
         max_tokens: Some(max_tokens),
         seal: ask::seal(&last_user),
+        lines: ask::lines(&last_user),
         prompt_tokens,
     })
 }

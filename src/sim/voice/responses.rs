@@ -60,6 +60,7 @@ pub(in crate::sim) fn parse(body: &[u8]) -> Result<Ask, Refusal> {
         usage: true,
         max_tokens: ask::count(&members, "max_output_tokens")?,
         seal: ask::seal(&last_user),
+        lines: ask::lines(&last_user),
         prompt_tokens,
     })
 }
