@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Judge, Summary};
 use crate::evidence::{Evidence, EvidenceError, Line, Reader, last_header};
 
-/// Judges a file as [`super::judge`] judges what was read of it, and keeps of its samples only those
+/// Judges a file as [`super::judge()`] judges what was read of it, and keeps of its samples only those
 /// that the verdicts name.
 ///
 /// The file is read up to three times: for the budget that the run had at its end, for the verdicts,
