@@ -414,7 +414,8 @@ impl Exchange {
         ];
         let waits = opening.into_iter().chain([line.pool]).flatten();
         if let Some(start) = waits.map(|stretch| stretch.start).min() {
-            let end = line.send.map_or(self.now, |send| send.start);
+            // Something may have been opened after the sending began, by who knows whom.
+            let end = line.send.map_or(self.now, |send| send.start).max(start);
             line.pool = Some(Stretch {
                 start,
                 end: Some(end),

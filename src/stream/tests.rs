@@ -885,3 +885,20 @@ fn the_lines_that_detectors_draw_can_be_moved() {
     asked.expect.detect.length_tolerance_ppm = 200_000;
     assert_eq!(body(asked, &text).class(), None);
 }
+
+#[test]
+fn an_opening_that_began_after_the_sending_is_no_wait_that_ends_before_it_begins() {
+    let mut exchange = new();
+    exchange.handle(ms(10), Input::Enter(Phase::Send));
+    exchange.handle(ms(15), Input::Enter(Phase::Connect));
+    exchange.handle(
+        ms(20),
+        Input::Connected(Connection {
+            reused: Some(true),
+            ..Connection::default()
+        }),
+    );
+    let waited = exchange.finish().timeline.pool;
+    let (start, end) = (ms(15), Some(ms(15)));
+    assert_eq!(waited, Some(Stretch { start, end }));
+}
