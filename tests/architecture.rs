@@ -139,6 +139,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
     ("quick_junit", &["report"]),
+    ("maud", &["report"]),
     ("clap", &["cli", "main"]),
     ("opentelemetry", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),
