@@ -5,6 +5,7 @@
 //! models say `STOP` in every event, so that one in the first event is held until what follows, or
 //! the body's end, shows what it was.
 
+mod kept;
 mod request;
 mod wire;
 
@@ -12,9 +13,11 @@ use serde_json::Value;
 
 use super::error::{Said, said_by, said_in};
 use super::member::{Few, Text};
+use super::twin::Twin;
 use super::{DeltaKind, Frame, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
+pub(super) use kept::Kept;
 pub(super) use request::body;
 use wire::{Call, Candidate, Counts, Part, Response};
 
@@ -75,9 +78,16 @@ impl Life {
     /// Reads one event.
     pub(super) fn frame(
         &mut self,
+        twin: &mut Twin<Kept>,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
+        if frame.name != "error"
+            && let Some(response) = twin.find(frame.data)
+        {
+            self.event(&response, sink);
+            return Ok(());
+        }
         if frame.data.trim_ascii().is_empty() {
             match frame.name {
                 "error" => sink(no_words()),
@@ -89,10 +99,15 @@ impl Life {
         let Some(response) = own(frame, sink)? else {
             return Ok(());
         };
-        if self.response(&response, sink) && !self.is_open() {
+        self.event(&response, sink);
+        twin.learn(frame.data, &response);
+        Ok(())
+    }
+
+    fn event(&mut self, response: &Response<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
+        if self.response(response, sink) && !self.is_open() {
             sink(Signal::Terminator);
         }
-        Ok(())
     }
 
     /// The body has ended: a finish that was held was the last.

@@ -2,18 +2,18 @@
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
-mod twin;
+mod kept;
 mod wire;
 
 use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::{Few, Loose, Text};
+use super::twin::Twin;
 use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
-pub(super) use twin::Twin;
-use twin::Watch;
+pub(super) use kept::Kept;
 use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
@@ -50,27 +50,14 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
 
 /// Reads one event.
 pub(super) fn frame(
-    twin: &mut Twin,
+    twin: &mut Twin<Kept>,
     frame: Frame<'_>,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    if frame.name != "message" || !twin.is_learning(frame.data) {
-        return read(frame, sink);
-    }
-    if twin.read(frame.data, sink) {
+    if let Some(chunk) = twin.find(frame.data) {
+        read(frame, &chunk, sink);
         return Ok(());
     }
-    let mut watch = Watch::default();
-    read(frame, &mut |signal| {
-        watch.signal(&signal, frame.data);
-        sink(signal);
-    })?;
-    twin.learn(frame.data, watch);
-    Ok(())
-}
-
-/// Reads one event by parsing it.
-fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unreadable> {
     if is_end_mark(frame.data) {
         sink(Signal::Terminator);
         return Ok(());
@@ -84,13 +71,21 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         }
         return Ok(());
     }
-    let chunk = match serde_json::from_str::<Chunk<'_>>(frame.data) {
-        Ok(chunk) => chunk,
-        Err(error) => return foreign(frame, &error, sink),
-    };
+    match serde_json::from_str::<Chunk<'_>>(frame.data) {
+        Ok(chunk) => {
+            read(frame, &chunk, sink);
+            twin.learn(frame.data, &chunk);
+            Ok(())
+        }
+        Err(error) => foreign(frame, &error, sink),
+    }
+}
+
+/// Says what a chunk says.
+fn read(frame: Frame<'_>, chunk: &Chunk<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
     if frame.name == "error" {
         sink(no_words());
-        return Ok(());
+        return;
     }
     let role = chunk
         .choices
@@ -103,7 +98,7 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         role,
         sink,
     );
-    if let Some(flaw) = flaw(&chunk) {
+    if let Some(flaw) = flaw(chunk) {
         sink(Signal::Flaw(flaw));
     }
     error(chunk.error.as_deref(), sink);
@@ -115,7 +110,6 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         finish(choice.index, choice.finish_reason.as_ref(), sink);
     }
     usage(chunk.usage.as_deref(), sink);
-    Ok(())
 }
 
 /// Reads a whole answer that was not streamed.
@@ -388,7 +382,7 @@ mod tests {
         said_after(&mut Twin::default(), name, data)
     }
 
-    fn said_after(twin: &mut Twin, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+    fn said_after(twin: &mut Twin<Kept>, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
         let mut said = Vec::new();
         frame(twin, Frame { name, data }, &mut |signal| {
             said.push(match signal {
