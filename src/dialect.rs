@@ -359,7 +359,9 @@ impl Reader {
     /// the stream is whole at the last one, and only the body's end says which that was.
     pub fn goes_on_after_end(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => false,
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
             State::Gemini(..) => true,
         }
     }
@@ -367,7 +369,9 @@ impl Reader {
     /// Whether something has begun and has not ended, so that an end mark before it was none.
     pub fn is_open(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => false,
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
             State::Gemini(life, _) => life.is_open(),
         }
     }
@@ -376,7 +380,9 @@ impl Reader {
     /// that the last of them was one.
     pub fn ends_with_body(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => false,
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
             State::Gemini(life, _) => life.ends_with_body(),
         }
     }

@@ -382,7 +382,11 @@ mod tests {
         said_after(&mut Twin::default(), name, data)
     }
 
-    fn said_after(twin: &mut Twin<Kept>, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+    fn said_after(
+        twin: &mut Twin<Kept>,
+        name: &str,
+        data: &str,
+    ) -> Result<Vec<String>, Unreadable> {
         let mut said = Vec::new();
         frame(twin, Frame { name, data }, &mut |signal| {
             said.push(match signal {

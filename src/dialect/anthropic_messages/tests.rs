@@ -500,7 +500,8 @@ fn memory_is_bounded_however_many_blocks_are_opened() {
             name: "content_block_start",
             data: &data,
         };
-        life.frame(&mut Twin::default(), frame, &mut |_| {}).unwrap();
+        life.frame(&mut Twin::default(), frame, &mut |_| {})
+            .unwrap();
     }
     assert_eq!(
         (life.open.len(), life.calls.len()),

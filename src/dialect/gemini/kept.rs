@@ -36,13 +36,24 @@ impl twin::Kept for Kept {
             Hole::Unread,
         ),
         (&["usageMetadata", "promptTokenCount"], Hole::Count(0)),
-        (&["usageMetadata", "toolUsePromptTokenCount"], Hole::Count(1)),
-        (&["usageMetadata", "cachedContentTokenCount"], Hole::Count(2)),
+        (
+            &["usageMetadata", "toolUsePromptTokenCount"],
+            Hole::Count(1),
+        ),
+        (
+            &["usageMetadata", "cachedContentTokenCount"],
+            Hole::Count(2),
+        ),
         (&["usageMetadata", "candidatesTokenCount"], Hole::Count(3)),
         (&["usageMetadata", "thoughtsTokenCount"], Hole::Count(4)),
         (&["usageMetadata", "totalTokenCount"], Hole::Count(5)),
         (
-            &["usageMetadata", "candidatesTokensDetails", "[]", "tokenCount"],
+            &[
+                "usageMetadata",
+                "candidatesTokensDetails",
+                "[]",
+                "tokenCount",
+            ],
             Hole::Unread,
         ),
     ];

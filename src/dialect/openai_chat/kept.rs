@@ -30,10 +30,7 @@ impl twin::Kept for Kept {
     type Event<'a> = Chunk<'a>;
 
     const HOLES: &'static [Member] = &[
-        (
-            &["choices", "[]", "delta", "content"],
-            Hole::Text(CONTENT),
-        ),
+        (&["choices", "[]", "delta", "content"], Hole::Text(CONTENT)),
         (
             &["choices", "[]", "delta", "reasoning_content"],
             Hole::Text(REASONING),
@@ -64,7 +61,10 @@ impl twin::Kept for Kept {
     fn of(event: &Chunk<'_>) -> Option<Self> {
         let choice = event.choices.only()?;
         let delta = choice.delta.as_ref()?;
-        let calls = delta.more.as_deref().and_then(|more| more.tool_calls.as_ref());
+        let calls = delta
+            .more
+            .as_deref()
+            .and_then(|more| more.tool_calls.as_ref());
         Some(Self {
             id: owned(event.id.as_ref()),
             object: event.object,
