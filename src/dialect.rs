@@ -6,6 +6,7 @@
 
 mod anthropic_messages;
 mod error;
+mod foreign;
 mod gemini;
 mod member;
 pub mod openai_chat;

@@ -11,10 +11,11 @@ mod wire;
 
 use serde_json::Value;
 
-use super::error::{Said, said_by, said_in};
+use super::error::Said;
+use super::foreign::foreign;
 use super::member::{Few, Text};
 use super::twin::Twin;
-use super::{DeltaKind, Frame, Signal, Stop, Unreadable, pruned};
+use super::{DeltaKind, Frame, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
 pub(super) use kept::Kept;
@@ -390,45 +391,8 @@ fn own<'a>(
         Ok(_) => None,
         Err(fault) => Some(fault),
     };
-    foreign(frame, fault, sink)?;
+    foreign(frame, |value| reason(value, fault), sink)?;
     Ok(None)
-}
-
-/// Data that is no chunk: broken JSON, an error, a named event of the relay's own, or a fault.
-fn foreign(
-    frame: Frame<'_>,
-    fault: Option<serde_json::Error>,
-    sink: &mut dyn FnMut(Signal<'_>),
-) -> Result<(), Unreadable> {
-    let value = match pruned::value(frame.data) {
-        Ok(value) => value,
-        Err(_) if frame.name == "error" => {
-            sink(Signal::Error {
-                code: None,
-                message: Some(frame.data),
-            });
-            return Ok(());
-        }
-        Err(fault) => return Err(fault),
-    };
-    let said = if frame.name == "error" {
-        Some(said_by(&value))
-    } else {
-        said_in(&value)
-    };
-    if let Some(said) = said {
-        sink(Signal::Error {
-            code: said.code.as_deref(),
-            message: said.message.as_deref(),
-        });
-        return Ok(());
-    }
-    let heartbeat = value.get("type").and_then(Value::as_str) == Some("ping");
-    if frame.name != "message" || heartbeat {
-        sink(Signal::Odd(Warning::UnknownEvent));
-        return Ok(());
-    }
-    Err(Unreadable::Shape(reason(&value, fault)))
 }
 
 /// Names the fault of a JSON value that is no chunk, without any of its content.

@@ -7,10 +7,11 @@ mod wire;
 
 use serde_json::{Map, Value, json};
 
-use super::error::{Said, said_by, said_in};
+use super::error::Said;
+use super::foreign::foreign;
 use super::member::{Few, Loose, Text};
 use super::twin::Twin;
-use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
+use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
 pub(super) use kept::Kept;
@@ -77,7 +78,7 @@ pub(super) fn frame(
             twin.learn(frame.data, &chunk);
             Ok(())
         }
-        Err(error) => foreign(frame, &error, sink),
+        Err(error) => foreign(frame, |value| reason(value, &error), sink),
     }
 }
 
@@ -121,7 +122,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
                 name: "message",
                 data: body,
             };
-            return foreign(frame, &error, sink);
+            return foreign(frame, |value| reason(value, &error), sink);
         }
     };
     if whole.choices.is_empty() && whole.error.is_none() {
@@ -153,43 +154,6 @@ fn no_words() -> Signal<'static> {
         code: None,
         message: None,
     }
-}
-
-/// Data that is no chunk: broken JSON, an error, a named event of the relay's own, or a fault.
-fn foreign(
-    frame: Frame<'_>,
-    error: &serde_json::Error,
-    sink: &mut dyn FnMut(Signal<'_>),
-) -> Result<(), Unreadable> {
-    let value = match pruned::value(frame.data) {
-        Ok(value) => value,
-        Err(_) if frame.name == "error" => {
-            sink(Signal::Error {
-                code: None,
-                message: Some(frame.data),
-            });
-            return Ok(());
-        }
-        Err(fault) => return Err(fault),
-    };
-    let said = if frame.name == "error" {
-        Some(said_by(&value))
-    } else {
-        said_in(&value)
-    };
-    if let Some(said) = said {
-        sink(Signal::Error {
-            code: said.code.as_deref(),
-            message: said.message.as_deref(),
-        });
-        return Ok(());
-    }
-    let heartbeat = value.get("type").and_then(Value::as_str) == Some("ping");
-    if frame.name != "message" || heartbeat {
-        sink(Signal::Odd(Warning::UnknownEvent));
-        return Ok(());
-    }
-    Err(Unreadable::Shape(reason(&value, error)))
 }
 
 /// Names the fault of a JSON value that is no chunk, without any of its content.
