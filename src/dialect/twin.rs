@@ -22,8 +22,11 @@ const MAX_DEPTH: usize = 16;
 /// Most holes of a frame that is remembered.
 const MAX_HOLES: usize = 16;
 
-/// Frames remembered in a row that had no twin, after which remembering is given up.
+/// Parsed frames in a row after which only some of them are looked at any more.
 const MAX_MISSES: u32 = 8;
+
+/// Of how many frames one is looked at then.
+const RARELY: u32 = 64;
 
 /// Most digits of a count: all such numbers fit into 64 bits.
 const MAX_DIGITS: usize = 19;
@@ -86,6 +89,7 @@ struct Pattern<K> {
 #[derive(Debug)]
 pub(super) struct Twin<K> {
     pattern: Option<Pattern<K>>,
+    /// Frames that were parsed since the last twin.
     misses: u32,
 }
 
@@ -104,7 +108,8 @@ impl<K: Kept> Twin<K> {
     pub(super) fn off() -> Self {
         Self {
             pattern: None,
-            misses: MAX_MISSES,
+            // It stays at this number, which is none of those that are looked at.
+            misses: u32::MAX,
         }
     }
 
@@ -118,11 +123,14 @@ impl<K: Kept> Twin<K> {
 
     /// Remembers a parsed frame that had no twin, if it can have any.
     pub(super) fn learn(&mut self, data: &str, event: &K::Event<'_>) {
-        if self.misses >= MAX_MISSES || data.len() > MAX_BYTES {
+        self.misses = self.misses.saturating_add(1);
+        if self.misses > MAX_MISSES && !self.misses.is_multiple_of(RARELY) {
+            return;
+        }
+        if data.len() > MAX_BYTES {
             return;
         }
         let Some(kept) = K::of(event) else { return };
-        self.misses += 1;
         let Some(holes) = holes(data, K::HOLES) else {
             return;
         };
