@@ -104,7 +104,11 @@ fn a_collector_that_comes_back_loses_nothing() {
     let receiver = Receiver::start(Mode::Recover(2));
     let folder = tempfile::tempdir().unwrap();
     let endpoint = receiver.endpoint();
-    let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
+    let env = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    let telemetry = crate::start(folder.path(), &env);
     // Two refusals while the run lasts; the end of the run must not come before the third request.
     let suite = telemetry.suite(&crate::suite());
     let case = suite.case(&make::header());
@@ -158,7 +162,11 @@ fn a_full_queue_drops_for_the_network_and_not_for_the_file() {
     let receiver = Receiver::start(Mode::Hang);
     let folder = tempfile::tempdir().unwrap();
     let endpoint = receiver.endpoint();
-    let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
+    let env = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    let telemetry = crate::start(folder.path(), &env);
     let suite = telemetry.suite(&crate::suite());
     let case = suite.case(&make::header());
     // A little more than the queue and the batch under way hold, for a busy machine has to write
