@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::courier::Courier;
 #[cfg(feature = "grpc")]
 use super::grpc;
-use super::{Deadline, Ledger, Tally, Trouble, lock};
+use super::{Deadline, Ledger, Tally, Trouble};
 use crate::probe::clock::Clock;
 use crate::telemetry::Sent;
 use crate::telemetry::env::{Destination, Reading, Settings, Wire};
@@ -111,12 +111,12 @@ impl MetricSink {
             Self::Grpc { client, trouble } => match client.send(report).await {
                 Ok(refused) => {
                     if refused > 0 {
-                        *lock(trouble) = Some("the other side refused some".to_owned());
+                        *super::lock(trouble) = Some("the other side refused some".to_owned());
                     }
                     Ok(refused)
                 }
                 Err(reason) => {
-                    *lock(trouble) = Some(reason);
+                    *super::lock(trouble) = Some(reason);
                     Err(())
                 }
             },
