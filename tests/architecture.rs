@@ -145,6 +145,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("opentelemetry_sdk", &["telemetry"]),
     ("opentelemetry_otlp", &["telemetry"]),
     ("tracing_opentelemetry", &["telemetry"]),
+    ("tonic", &["telemetry"]),
+    ("flate2", &["telemetry"]),
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
     ("rcgen", &["sim"]),
