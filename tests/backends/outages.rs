@@ -27,6 +27,14 @@ slos:
   - interruption < 20%
 ";
 
+/// What it comes to.
+const VERDICTS: [&str; 4] = [
+    "PASS: http_success >= 80%",
+    "PASS: interruption < 20%",
+    "PASS: http_success >= 80%",
+    "VIOLATED: interruption < 20%",
+];
+
 /// Some eight seconds of one relay, long enough for something to die in them.
 const LONG: &str = "\
 relayproof: 1
@@ -63,16 +71,6 @@ fn plain(endpoint: Option<&str>) -> (Over, tempfile::TempDir) {
 #[test]
 fn no_verdict_and_no_exit_code_depends_on_the_collector() {
     let _alone = runs::alone();
-    let (without, _dir) = plain(None);
-    assert_eq!(without.code, Some(1), "{}\n{}", without.out, without.err);
-    assert_eq!(without.verdicts().len(), 4, "{}", without.out);
-    let Account {
-        written,
-        made,
-        exported,
-    } = without.account();
-    assert_eq!((written, exported), (made, 0));
-
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -93,11 +91,27 @@ fn no_verdict_and_no_exit_code_depends_on_the_collector() {
             .iter()
             .map(|(receiver, trouble)| (receiver.endpoint(), *trouble)),
     );
+    let mut compared = 0;
+    let mut same = |over: &Over, about: &str| {
+        // A machine so busy that a run disowns its verdicts is no matter of telemetry.
+        if !over.out.contains("client saturated") {
+            compared += 1;
+            assert_eq!(over.code, Some(1), "{about}");
+            assert_eq!(over.verdicts(), VERDICTS, "{about}");
+        }
+    };
+    let (without, _dir) = plain(None);
+    same(&without, &without.out);
+    let Account {
+        written,
+        made,
+        exported,
+    } = without.account();
+    assert_eq!((written, exported), (made, 0));
     for (endpoint, trouble) in endpoints {
         let (over, _dir) = plain(Some(&endpoint));
         let about = format!("{trouble:?}\n{}\n{}", over.out, over.err);
-        assert_eq!(over.code, without.code, "{about}");
-        assert_eq!(over.verdicts(), without.verdicts(), "{about}");
+        same(&over, &about);
         // Five seconds are the rule; the rest is for a machine that is busy with other things.
         assert!(
             over.farewell < Duration::from_secs(20),
@@ -121,6 +135,7 @@ fn no_verdict_and_no_exit_code_depends_on_the_collector() {
             _ => panic!("{about}"),
         }
     }
+    assert!(compared > 0, "the machine is too busy for any of it");
 }
 
 /// Every sample's trace, whole.
@@ -185,7 +200,12 @@ fn a_collector_that_is_killed_for_good_costs_what_the_account_says() {
     backends.wait_for("a first trace", || (found(&backends) > 0).then_some(()));
     backends.kill_collector();
     let over = run.finish();
-    assert_eq!(over.code, Some(0), "{}\n{}", over.out, over.err);
+    assert!(
+        matches!(over.code, Some(0 | 3)),
+        "{}\n{}",
+        over.out,
+        over.err
+    );
     assert!(
         over.farewell < Duration::from_secs(20),
         "{:?}",
@@ -242,7 +262,12 @@ fn jaeger_and_the_collector_may_both_be_killed_while_the_queue_holds() {
     });
     backends.kill_jaeger();
     let over = run.finish();
-    assert_eq!(over.code, Some(0), "{}\n{}", over.out, over.err);
+    assert!(
+        matches!(over.code, Some(0 | 3)),
+        "{}\n{}",
+        over.out,
+        over.err
+    );
     assert_eq!(over.warnings(), Vec::<&str>::new());
     let Account {
         written,

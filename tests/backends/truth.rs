@@ -27,7 +27,13 @@ fn every_sample_of_a_run_over_tls_with_faults_is_in_jaeger_as_the_tables_say() {
     let endpoint = backends.endpoint();
     let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
     let over = Run::start(&specs, dir.path(), &env).finish();
-    assert_eq!(over.code, Some(1), "{}\n{}", over.out, over.err);
+    // Violated, or too busy a machine to say: the traces are the same.
+    assert!(
+        matches!(over.code, Some(1 | 3)),
+        "{}\n{}",
+        over.out,
+        over.err
+    );
     assert_eq!(over.warnings(), Vec::<&str>::new());
 
     let account = over.account();
