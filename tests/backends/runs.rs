@@ -134,7 +134,7 @@ impl Over {
         let at = self.out.rfind("evidence ").unwrap();
         let line = self.out[at..].lines().next().unwrap();
         let numbers: Vec<u64> = line
-            .split(|c: char| c == ' ' || c == '/' || c == ',')
+            .split([' ', '/', ','])
             .map_while(|word| match word.parse::<u64>() {
                 Ok(number) => Some(Some(number)),
                 Err(_) if word.starts_with("http") => None,
