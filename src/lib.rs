@@ -35,4 +35,4 @@ pub mod telemetry;
 pub mod verdict;
 
 #[cfg(feature = "harness")]
-pub use harness::main;
+pub use harness::{Suite, main};
