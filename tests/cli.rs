@@ -18,6 +18,8 @@ mod ends;
 mod exits;
 #[path = "cli/honesty.rs"]
 mod honesty;
+#[path = "cli/init.rs"]
+mod init;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]
@@ -26,5 +28,7 @@ mod probe;
 mod secrets;
 #[path = "cli/server.rs"]
 mod server;
+#[path = "cli/shells.rs"]
+mod shells;
 #[path = "cli/waterfall.rs"]
 mod waterfall;
