@@ -36,3 +36,12 @@ pub mod verdict;
 
 #[cfg(feature = "harness")]
 pub use harness::{Suite, main};
+
+/// The examples of the documentation's pages, compiled with the crate's own.
+#[cfg(all(doctest, feature = "harness"))]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/library.md")]
+    mod library {}
+}

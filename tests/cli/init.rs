@@ -408,3 +408,34 @@ fn a_file_that_cannot_be_written_leaves_the_package_as_it_was() {
     init(&place, &[]).exits(4).complains("nothing was changed");
     assert_eq!(everything(place.path()), before);
 }
+
+/// The first block of that language below a heading of docs/ci.md.
+fn block(heading: &str, language: &str) -> String {
+    let page = fs::read_to_string(Path::new(CLONE).join("docs/ci.md")).unwrap();
+    let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap();
+    let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
+    block.split("```").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_recipes_in_the_documentation_are_what_init_writes() {
+    let place = package();
+    for service in ["github", "gitlab"] {
+        init(&place, &["--ci", service]).exits(0);
+    }
+    let written = |name: &str| yaml(&text(&place, name));
+    assert_eq!(
+        yaml(&block("GitHub Actions", "yaml")),
+        written(".github/workflows/relayproof.yml")
+    );
+    assert_eq!(yaml(&block("GitLab", "yaml")), written(".gitlab-ci.yml"));
+    let plain = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(str::trim);
+        let told = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        told.map(str::to_owned).collect()
+    };
+    assert_eq!(
+        plain(&block("cargo-nextest", "toml")),
+        plain(&text(&place, ".config/nextest.toml"))
+    );
+}
