@@ -225,10 +225,14 @@ fn for_package(
     let arguments = cargo_arguments(args, &place, &package);
     work.next = vec![
         format!("cargo test {arguments}"),
-        "export RELAYPROOF_BASE_URL=… RELAYPROOF_API_KEY=…   # then the same tests your relay"
-            .to_owned(),
         format!("cargo nextest run --profile relay {arguments}"),
+        "export RELAYPROOF_BASE_URL=… RELAYPROOF_API_KEY=…    # for your relay, and once more"
+            .to_owned(),
     ];
+    if args.ci.is_none() {
+        let hint = "relayproof init --ci github    # or gitlab: the workflow";
+        work.next.push(hint.to_owned());
+    }
     Ok(work)
 }
 

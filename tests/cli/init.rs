@@ -111,7 +111,7 @@ fn the_specs_it_makes_are_right_and_the_embedded_relay_passes() {
     place
         .run(&["run", "specs/relay.yaml"])
         .exits(4)
-        .says("RELAYPROOF_API_KEY is not set");
+        .complains("RELAYPROOF_API_KEY is not set");
     let lines = text(&place, "specs/relay.yaml").lines().count();
     assert!(lines <= 15, "{lines} lines are no start for anybody");
 }

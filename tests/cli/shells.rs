@@ -76,8 +76,8 @@ fn cargo_finds_the_command_as_a_subcommand() {
     // As Cargo starts it, and as a person might.
     run(&["relayproof", "check", "none.yaml"])
         .exits(2)
-        .complains("none.yaml");
-    run(&["check", "none.yaml"]).exits(2).complains("none.yaml");
+        .says("none.yaml");
+    run(&["check", "none.yaml"]).exits(2).says("none.yaml");
     run(&["relayproof", "--version"])
         .exits(0)
         .says("relayproof 0.");
