@@ -1,5 +1,9 @@
 //! Acceptance tests for LLM API relays.
 //!
+//! A crate that tests its relays needs [`main`], or [`Suite`] where its specs are made in code, and
+//! the feature `harness`. The modules are what the tests and the command stand on; they may change
+//! with every version until 1.0 (docs/library.md).
+//!
 //! Modules in the order in which data flows: a [`spec`] is resolved to a [`plan`]; the probe asks
 //! through a [`dialect`], watches the [`stream`] and writes an [`observation`] into [`evidence`];
 //! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
