@@ -139,6 +139,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("serde_yaml", &["sim", "spec"]),
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
+    ("quick_junit", &["report"]),
     ("clap", &["cli", "main"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),

@@ -24,6 +24,8 @@ mod init;
 mod place;
 #[path = "cli/probe.rs"]
 mod probe;
+#[path = "cli/reports.rs"]
+mod reports;
 #[path = "cli/secrets.rs"]
 mod secrets;
 #[path = "cli/server.rs"]
