@@ -39,7 +39,7 @@ relays:
     base_url: ${env.RELAY_URL}
     api_key: { env: RELAY_KEY }
     models: [m]
-sampling: { rate: 20/s, max_samples: 75 }
+sampling: { rate: 10/s, max_samples: 75 }
 slos:
   - ttft.p90 < 5s
   - parse_success >= 90%

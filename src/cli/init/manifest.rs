@@ -246,7 +246,7 @@ mod tests {
     fn changed(text: &str, source: Source) -> String {
         match edit(text, &wanted(source)).unwrap() {
             Edited::Changed(edited) => edited,
-            other => panic!("{other:?}"),
+            other @ (Edited::Same | Edited::ByHand) => panic!("{other:?}"),
         }
     }
 
