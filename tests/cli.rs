@@ -18,6 +18,8 @@ mod ends;
 mod exits;
 #[path = "cli/honesty.rs"]
 mod honesty;
+#[path = "cli/init.rs"]
+mod init;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]
@@ -28,5 +30,7 @@ mod reports;
 mod secrets;
 #[path = "cli/server.rs"]
 mod server;
+#[path = "cli/shells.rs"]
+mod shells;
 #[path = "cli/waterfall.rs"]
 mod waterfall;
