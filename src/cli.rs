@@ -11,6 +11,7 @@ mod probe;
 mod progress;
 mod results;
 mod run;
+mod schema;
 pub mod simulate;
 
 use std::io::{self, IsTerminal, Write};
@@ -81,6 +82,8 @@ enum Command {
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
+    /// Write the JSON Schema of specs, for editors
+    Schema(schema::Args),
 }
 
 /// How results are printed.
@@ -116,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
+        Command::Schema(args) => schema::run(&args, &mut out),
     };
     let exit = exit.and_then(|exit| out.flush().map(|()| exit));
     match exit {

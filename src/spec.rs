@@ -15,6 +15,7 @@ mod parse;
 mod quantity;
 mod reader;
 mod relay;
+pub mod schema;
 mod secret;
 mod settings;
 mod simulate;
