@@ -44,6 +44,8 @@ pub struct Blame {
 
 struct Rule {
     name: &'static str,
+    /// When it holds, in words; Markdown.
+    meaning: &'static str,
     party: Party,
     holds: fn(&Seen<'_>) -> bool,
 }
@@ -83,15 +85,44 @@ pub fn blame(attempt: &Observation) -> Blame {
 /// splitting, invented or missing marks, wrong shapes, wrong labels.
 const REST: &str = "rewritten-stream";
 
+/// A rule in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleWords {
+    /// Its name.
+    pub name: &'static str,
+    /// Whom it points at.
+    pub party: Party,
+    /// When it holds, in Markdown.
+    pub meaning: &'static str,
+}
+
+/// The rules in their order; the last one holds where no other does.
+pub fn rules() -> impl Iterator<Item = RuleWords> {
+    let rest = RuleWords {
+        name: REST,
+        party: Party::RelayMiddleware,
+        meaning: "what is left: framing, merged or split events, invented or missing marks, wrong \
+                  shapes and labels",
+    };
+    let named = RULES.iter().map(|rule| RuleWords {
+        name: rule.name,
+        party: rule.party,
+        meaning: rule.meaning,
+    });
+    named.chain([rest])
+}
+
 /// The rules, first match wins.
 const RULES: &[Rule] = &[
     Rule {
         name: "own-tls-to-plain-port",
+        meaning: "TLS was spoken to a port that does not speak it: the URL says `https` and means `http`",
         party: Party::Client,
         holds: |seen| seen.is(Class::TlsFailure) && seen.attempt.lost == Some(Loss::Tls),
     },
     Rule {
         name: "own-request-refused",
+        meaning: "404 or 405, or another 4xx about the request itself: URL, model or parameters are wrong",
         party: Party::Client,
         holds: |seen| {
             let about_us = match seen.attempt.status {
@@ -113,6 +144,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "own-total-limit",
+        meaning: "our own `total` limit passed while output was flowing",
         party: Party::Client,
         holds: |seen| {
             let flowing = seen.attempt.timeline.last_token.is_some_and(|last| {
@@ -123,11 +155,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "untrusted-certificate",
+        meaning: "the certificate of the relay is not accepted: wrong name, expired, or of an unknown authority",
         party: Party::RelayGateway,
         holds: |seen| seen.attempt.lost == Some(Loss::Certificate),
     },
     Rule {
         name: "no-connection",
+        meaning: "no connection stood, or it ended before any answer: DNS, TCP or TLS",
         party: Party::Network,
         holds: |seen| {
             let connecting = [
@@ -141,16 +175,19 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "no-byte-came-back",
+        meaning: "the request was sent and not one byte came back in time",
         party: Party::Network,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.status.is_none(),
     },
     Rule {
         name: "connection-lost-in-the-body",
+        meaning: "the connection was reset or closed inside the body's framing",
         party: Party::Network,
         holds: |seen| seen.is(Class::TruncatedNoTerminator) && seen.attempt.lost.is_some(),
     },
     Rule {
         name: "limit-or-key-status",
+        meaning: "429, 402, 401 or 403, or a status whose error is about a limit, a quota or the key",
         party: Party::ConcurrencyOrKey,
         holds: |seen| {
             let status = match seen.attempt.status {
@@ -163,11 +200,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "limit-or-key-said",
+        meaning: "200, and the error in its place is about a limit, a quota or the key",
         party: Party::ConcurrencyOrKey,
         holds: |seen| seen.is_said() && seen.is_limited(),
     },
     Rule {
         name: "edge-status-or-page",
+        meaning: "3xx, 408, 502, 503, 504, 52x, a page, or an error that says there is no route to the model",
         party: Party::RelayGateway,
         holds: |seen| {
             let edge = match seen.attempt.status {
@@ -180,26 +219,31 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "page-in-place-of-the-answer",
+        meaning: "200 with a web page of a gateway, a login or a challenge",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Html) || (seen.is_said() && seen.is_page()),
     },
     Rule {
         name: "no-route-said",
+        meaning: "200, and the error in its place says that there is no route to the model",
         party: Party::RelayGateway,
         holds: |seen| seen.is_said() && seen.is_unrouted(),
     },
     Rule {
         name: "nothing-came-through",
+        meaning: "200, and nothing at all in the body",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Empty) && seen.attempt.timeline.end_mark.is_none(),
     },
     Rule {
         name: "kept-warm-by-heartbeats",
+        meaning: "no output, and heartbeats kept the connection open meanwhile",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.counts.idle_comments > 0,
     },
     Rule {
         name: "buffered-whole",
+        meaning: "the whole answer was let go in one burst",
         party: Party::RelayGateway,
         holds: |seen| {
             let packets = &seen.attempt.packets;
@@ -212,6 +256,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "upstream-status",
+        meaning: "another 5xx",
         party: Party::Upstream,
         holds: |seen| {
             seen.is(Class::HttpError)
@@ -221,6 +266,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "upstream-error-said",
+        meaning: "an error said in the stream that is not about limits, keys, routes or pages",
         party: Party::Upstream,
         holds: |seen| {
             let kind = seen.attempt.error_kind;
@@ -230,6 +276,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "generation-broke",
+        meaning: "an admitted break, an ending without a finish reason, an empty answer, or silence",
         party: Party::Upstream,
         holds: |seen| {
             let broke = [
@@ -244,6 +291,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "provider-filter",
+        meaning: "cut off by a filter of the provider's",
         party: Party::Upstream,
         holds: |seen| {
             let put_by_relay = seen.attempt.error_kind == Some(ErrorKind::Guardrail);
@@ -252,6 +300,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "generation-broke-in-a-tool-call",
+        meaning: "the body ended inside a tool call, at the end of an event",
         party: Party::Upstream,
         holds: |seen| {
             let inside_event = seen
@@ -267,6 +316,7 @@ const RULES: &[Rule] = &[
     Rule {
         // Whoever writes such a stream would have closed it; it was only let go of.
         name: "let-go-between-events",
+        meaning: "the body ended in good order while an item was said to be in progress",
         party: Party::RelayGateway,
         holds: |seen| {
             let warnings = &seen.attempt.warnings;

@@ -5,6 +5,7 @@
 pub mod check;
 mod compare;
 mod demo;
+mod explain;
 pub mod judge;
 pub mod plan;
 mod probe;
@@ -13,6 +14,7 @@ mod results;
 mod run;
 mod schema;
 pub mod simulate;
+mod waterfall;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -84,6 +86,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Write the JSON Schema of specs, for editors
     Schema(schema::Args),
+    /// Say what a metric, class, rule, reason or fault means
+    Explain(explain::Args),
 }
 
 /// How results are printed.
@@ -120,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Schema(args) => schema::run(&args, &mut out),
+        Command::Explain(args) => explain::run(&args, &mut out),
     };
     let exit = exit.and_then(|exit| out.flush().map(|()| exit));
     match exit {
@@ -128,6 +133,21 @@ pub fn main() -> ExitCode {
             complain(&format!("error: cannot write the results: {error}"));
             Exit::NotMeasured.into()
         }
+    }
+}
+
+/// Whether the command takes these arguments; nothing is run.
+///
+/// # Errors
+///
+/// What the command would say.
+#[doc(hidden)]
+pub fn understands(arguments: &[String]) -> Result<(), String> {
+    let name = std::iter::once("relayproof");
+    let all = name.chain(arguments.iter().map(String::as_str));
+    match Cli::try_parse_from(all) {
+        Err(error) if error.use_stderr() => Err(error.to_string()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -53,6 +53,12 @@ pub struct Spec {
     otel: OtelSettings,
 }
 
+/// Faults of the embedded relay that a spec can ask for, and the parameters of each.
+#[cfg(feature = "cli")]
+pub(crate) fn faults() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    simulate::FAULTS.iter().copied()
+}
+
 /// Reads a duration as specs write it: `1.5s`, `150ms`.
 ///
 /// # Errors

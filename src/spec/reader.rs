@@ -34,7 +34,7 @@ impl<'t> Reader<'t> {
             text,
             errors: RefCell::new(Vec::new()),
             #[cfg(test)]
-            asked: RefCell::default(),
+            asked: RefCell::new(std::collections::BTreeSet::new()),
         }
     }
 

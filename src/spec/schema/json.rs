@@ -83,11 +83,14 @@ fn map(table: &Table) -> Value {
 /// What may stand behind a key, with what a reader of the schema wants to know of it.
 fn described(key: &Key) -> Value {
     let mut schema = of(&key.kind);
-    let mut words = capitalised(&plain(key.meaning));
+    let mut words = capitalised(&plain(key.meaning).replace("; see below", ""));
     words.push('.');
     let value = lone_value(key.usual);
     match (&value, key.usual) {
         (_, "" | "–" | "see below" | "see there") | (Some(_), _) => {}
+        (None, usual) if usual.starts_with("required") => {
+            words.push_str(&format!(" {}.", capitalised(&plain(usual))));
+        }
         (None, usual) => words.push_str(&format!(" Default: {}.", plain(usual))),
     }
     schema["description"] = json!(words);
