@@ -149,6 +149,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("serde_yaml", &["sim", "spec"]),
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
+    ("quick_junit", &["report"]),
     ("clap", &["cli", "main"]),
     ("opentelemetry", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),

@@ -38,6 +38,28 @@ pub struct Explanation {
     pub words: String,
 }
 
+impl Explanation {
+    /// Who and where: `relay-middleware, phase stream (3 of 5 failures alike)`.
+    pub fn place(&self) -> String {
+        let mut text = format!("{}, phase {}", self.party, self.phase);
+        if self.alike < self.of {
+            text.push_str(&format!(" ({} of {} failures alike)", self.alike, self.of));
+        }
+        text
+    }
+
+    /// The samples and what they have in common: `samples 3, 7: first token after 2 s`.
+    pub fn shown_by(&self) -> String {
+        let samples: Vec<String> = self.samples.iter().map(u64::to_string).collect();
+        let noun = if samples.len() == 1 {
+            "sample"
+        } else {
+            "samples"
+        };
+        format!("{noun} {}: {}", samples.join(", "), self.words)
+    }
+}
+
 /// One failing sample and where its trouble lies.
 struct Case<'a> {
     sample: &'a Sample,
