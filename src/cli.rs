@@ -6,6 +6,7 @@ pub mod check;
 mod compare;
 mod demo;
 mod explain;
+mod inspect;
 pub mod judge;
 pub mod plan;
 mod probe;
@@ -87,6 +88,8 @@ enum Command {
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
+    /// One recorded call: where its time went, what was found, and how to repeat it
+    Inspect(inspect::Args),
     /// Write the JSON Schema of specs, for editors
     Schema(schema::Args),
     /// Say what a metric, class, rule, reason or fault means
@@ -127,6 +130,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
+        Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Schema(args) => schema::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
     };
