@@ -16,8 +16,12 @@ mod documents;
 mod ends;
 #[path = "cli/exits.rs"]
 mod exits;
+#[path = "cli/explaining.rs"]
+mod explaining;
 #[path = "cli/honesty.rs"]
 mod honesty;
+#[path = "cli/inspecting.rs"]
+mod inspecting;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

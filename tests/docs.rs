@@ -146,23 +146,44 @@ fn every_yaml_block_is_yaml_and_every_whole_spec_is_right() {
     assert!(specs >= 3, "only {specs} whole specs in all pages");
 }
 
-/// The words of each command line that calls relayproof, without what a shell makes of it.
+/// The commands of a line as a shell splits them: words, quotes taken off, comments and redirections
+/// left out.
+fn split(line: &str) -> Vec<Vec<String>> {
+    let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' | '\'' => {
+                let inside: String = letters.by_ref().take_while(|c| *c != letter).collect();
+                word.get_or_insert_default().push_str(&inside);
+            }
+            '#' if word.is_none() => break,
+            '|' | ';' | '&' | '>' => {
+                words.extend(word.take());
+                commands.push(std::mem::take(&mut words));
+            }
+            c if c.is_whitespace() => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    commands.push(words);
+    commands
+}
+
+/// The arguments of each call of relayproof in a block.
 fn commands(block: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let joined = block.replace("\\\n", " ");
     for line in joined.lines() {
-        let line = line.trim_start_matches("$ ").split(" #").next().unwrap();
-        for part in line.split(['|', ';']).flat_map(|part| part.split("&&")) {
-            let words: Vec<String> = part
-                .split_whitespace()
-                .map(|word| word.trim_matches(['"', '\'']).to_owned())
+        for words in split(line.trim_start_matches("$ ")) {
+            let words: Vec<&str> = words
+                .iter()
+                .map(String::as_str)
                 .skip_while(|word| word.contains('=') && !word.starts_with('-'))
-                .take_while(|word| !word.starts_with('>'))
                 .collect();
-            let plain: Vec<&str> = words.iter().map(String::as_str).collect();
-            let arguments = match plain.as_slice() {
-                ["relayproof" | "target/release/relayproof", rest @ ..] => rest,
-                ["cargo", "relayproof", rest @ ..] => rest,
+            let arguments = match words.as_slice() {
+                ["relayproof", rest @ ..] | ["cargo", "relayproof", rest @ ..] => rest,
                 ["cargo", "run", rest @ ..] if !rest.contains(&"--example") => {
                     match rest.iter().position(|word| *word == "--") {
                         Some(at) => &rest[at + 1..],
@@ -171,13 +192,19 @@ fn commands(block: &str) -> Vec<Vec<String>> {
                 }
                 _ => continue,
             };
-            // A line of prose about the commands is none.
-            if !arguments.iter().any(|word| word.contains('…')) {
-                found.push(arguments.iter().map(|word| (*word).to_owned()).collect());
-            }
+            found.push(arguments.iter().map(|word| (*word).to_owned()).collect());
         }
     }
     found
+}
+
+#[test]
+fn words_are_split_as_a_shell_splits_them() {
+    let block = "A=b relayproof explain \"ttft.p95 < 1.5s\" > x # why\n$ cargo run -- check a \\\n  b && ls\n";
+    assert_eq!(
+        commands(block),
+        [vec!["explain", "ttft.p95 < 1.5s"], vec!["check", "a", "b"]]
+    );
 }
 
 #[test]
