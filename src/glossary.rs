@@ -78,7 +78,11 @@ pub fn entries() -> Vec<Entry> {
         Entry::new(Kind::Warning, warning.as_str(), &facts, "docs/streams.md")
     }));
     entries.extend(attribution::rules().map(|rule| {
-        let facts = [("holds", rule.meaning), ("look at", rule.party.as_str())];
+        let facts = [
+            ("holds for", rule.meaning),
+            ("look at", rule.party.as_str()),
+            ("try", rule.way_out),
+        ];
         Entry::new(Kind::Rule, rule.name, &facts, "docs/streams.md")
     }));
     entries.extend(Method::ALL.iter().map(|method| {

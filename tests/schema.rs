@@ -110,39 +110,46 @@ fn every_spec_of_this_repository_is_valid_by_the_schema() {
     assert!(seen >= 8, "{seen} specs");
 }
 
-#[test]
-fn every_example_and_default_of_the_schema_is_valid_by_it() {
-    fn walk(at: &str, value: &Value, definitions: &Value, seen: &mut u32) {
-        let Some(members) = value.as_object() else {
-            return;
-        };
-        let examples = members.get("examples").and_then(Value::as_array);
-        let cases = examples.into_iter().flatten().chain(members.get("default"));
-        for case in cases {
-            // A `$ref` hides what stands beside it, which is what is wanted here.
-            let mut alone = json!({ "allOf": [value] });
-            alone["definitions"] = definitions.clone();
-            if let Err(error) = Validator::of(alone).check(case) {
-                panic!("{at}: {case}: {error}");
-            }
-            *seen += 1;
-        }
-        for (name, child) in members {
-            match name.as_str() {
-                "properties" | "definitions" => {
-                    for (key, child) in child.as_object().unwrap() {
-                        walk(&format!("{at}/{key}"), child, definitions, seen);
-                    }
+/// Where a schema has examples or a default, and which.
+fn cases(at: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
+    let Some(members) = schema.as_object() else {
+        return;
+    };
+    let examples = members.get("examples").and_then(Value::as_array);
+    for case in examples.into_iter().flatten().chain(members.get("default")) {
+        found.push((at.to_owned(), case.clone()));
+    }
+    for (name, child) in members {
+        match name.as_str() {
+            "properties" | "definitions" => {
+                for (key, child) in child.as_object().unwrap() {
+                    cases(&format!("{at}/{name}/{key}"), child, found);
                 }
-                "items" => walk(at, child, definitions, seen),
-                _ => {}
             }
+            "items" => cases(&format!("{at}/{name}"), child, found),
+            _ => {}
         }
     }
+}
+
+#[test]
+fn every_example_and_default_of_the_schema_is_valid_by_it() {
     let document = schema::document();
-    let mut seen = 0;
-    walk("", &document, &document["definitions"], &mut seen);
-    assert!(seen > 60, "{seen}");
+    let mut found = Vec::new();
+    cases("", &document, &mut found);
+    assert!(found.len() > 60, "{}", found.len());
+    let mut schemas = boon::Schemas::new();
+    let mut compiler = boon::Compiler::new();
+    compiler
+        .add_resource("file:///spec.json", document)
+        .unwrap();
+    for (at, case) in found {
+        let place = format!("file:///spec.json#{at}");
+        let index = compiler.compile(&place, &mut schemas).unwrap();
+        if let Err(error) = schemas.validate(&case, index) {
+            panic!("{at}: {case}: {error:#}");
+        }
+    }
 }
 
 /// The ten-line form with one line changed or added.
@@ -366,7 +373,7 @@ fn the_schema_and_the_grammar_agree_on_every_form_of_an_objective() {
             agree(format!("{metric}{rest}"));
         }
     }
-    assert!(good > 100 && bad > 1000, "{good} good, {bad} bad");
+    assert!(good > 60 && bad > 2000, "{good} good, {bad} bad");
     for text in ["  ttft.p95 < 1.5s ", "interruption<0.5%"] {
         assert!(
             any.check(&text.into()).is_ok() && Objective::parse(text).is_ok(),

@@ -40,6 +40,9 @@ pub(super) fn facts(seen: &Observation, blame: &Blame) -> String {
     if seen.class().is_some() {
         let place = format!("{}, phase {}: {}", blame.party, blame.phase, blame.rule);
         push(&mut text, &labelled("look at", &place));
+        if let Some(way_out) = blame.way_out() {
+            push(&mut text, &labelled("try", way_out));
+        }
     }
     if seen.status.is_some() {
         push(&mut text, &labelled("answer", &answer(seen)));

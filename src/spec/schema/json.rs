@@ -18,7 +18,10 @@ use crate::spec::workload::OURS;
 pub fn document() -> Value {
     let mut definitions = Map::new();
     for table in all().iter().filter(|table| !table.place.is_empty()) {
-        definitions.insert(id(table), map(table));
+        let mut schema = map(table);
+        // What editors call it where something else stands in its place.
+        schema["title"] = json!(format!("map {}", table.place));
+        definitions.insert(id(table), schema);
     }
     for mean in [false, true] {
         definitions.insert(objective_id(mean).to_owned(), objective(mean));

@@ -408,7 +408,7 @@ pub(super) static WORKLOAD: Table = table(
              each protocol calls by its own name; `model`, `messages`, `stream` and \
              `stream_options` are set by relayproof",
         )
-        .usual("`max_tokens: 128`")
+        .usual("`{ max_tokens: 128 }`")
         .example(r#"{ "max_tokens": 120, "temperature": 0 }"#),
         Key::new("expect", Kind::Map(&EXPECT), "what an answer must be like"),
     ]],
