@@ -81,6 +81,17 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "glossary",
+        &[
+            "attribution",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "verdict",
+        ],
+    ),
+    (
         "probe",
         &[
             "dialect",
@@ -171,6 +182,7 @@ const PURE: &[&str] = &[
     "verdict",
     "attribution",
     "compare",
+    "glossary",
     "report",
 ];
 
