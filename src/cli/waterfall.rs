@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::results::printable;
 use crate::attribution::Blame;
-use crate::observation::{Finding, Observation, Phase, Timeline};
+use crate::observation::{Finding, Observation, Timeline};
+use crate::report::waterfall::phases;
 
 /// Width of a waterfall's bars.
 const BAR: usize = 34;
@@ -22,8 +23,8 @@ pub(super) const LABEL: usize = 10;
 /// A line for each phase that happened.
 pub(super) fn bars(line: &Timeline) -> String {
     let mut text = String::new();
-    for (name, from, to) in rows(line) {
-        push(&mut text, &bar(name, from, to, line.over));
+    for (phase, from, to) in phases(line) {
+        push(&mut text, &bar(phase.as_str(), from, to, line.over));
     }
     text
 }
@@ -96,55 +97,6 @@ pub(super) fn labelled(label: &str, words: &str) -> String {
 pub(super) fn push(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
-}
-
-/// Name, start and end of each phase that happened; an open end lasts until the attempt was over.
-fn rows(line: &Timeline) -> Vec<(&'static str, Duration, Duration)> {
-    let mut rows = Vec::new();
-    let stretches = [
-        (Phase::Pool, line.pool),
-        (Phase::Dns, line.dns),
-        (Phase::Connect, line.connect),
-        (Phase::Tunnel, line.tunnel),
-        (Phase::Tls, line.tls),
-        (Phase::Send, line.send),
-    ];
-    for (phase, of) in stretches {
-        if let Some(of) = of {
-            rows.push((phase.as_str(), of.start, of.end.unwrap_or(line.over)));
-        }
-    }
-    let mut from = line.send.map(|send| send.end.unwrap_or(line.over));
-    let marks = [
-        (Phase::Wait, line.first_byte.or(line.head)),
-        (Phase::Head, line.head),
-        (Phase::FirstEvent, line.first_event),
-        (Phase::FirstToken, line.first_token),
-        (Phase::Stream, line.last_token),
-        (Phase::End, line.end_mark),
-    ];
-    for (phase, mark) in marks {
-        let Some(start) = from else { break };
-        match mark {
-            Some(mark) => {
-                // Without the first byte, wait and head are one.
-                if phase != Phase::Head || line.first_byte.is_some() {
-                    rows.push((phase.as_str(), start, mark.max(start)));
-                }
-                from = Some(mark.max(start));
-            }
-            None if marks
-                .iter()
-                .any(|(later, at)| *later > phase && at.is_some()) => {}
-            None => {
-                if start < line.over {
-                    rows.push((phase.as_str(), start, line.over));
-                }
-                break;
-            }
-        }
-    }
-    rows
 }
 
 fn bar(name: &str, from: Duration, to: Duration, over: Duration) -> String {
