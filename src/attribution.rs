@@ -44,6 +44,10 @@ pub struct Blame {
 
 struct Rule {
     name: &'static str,
+    /// When it holds, in words; Markdown.
+    meaning: &'static str,
+    /// What to try where it points at our own side or what stands between; Markdown.
+    way_out: &'static str,
     party: Party,
     holds: fn(&Seen<'_>) -> bool,
 }
@@ -83,15 +87,58 @@ pub fn blame(attempt: &Observation) -> Blame {
 /// splitting, invented or missing marks, wrong shapes, wrong labels.
 const REST: &str = "rewritten-stream";
 
+/// A rule in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleWords {
+    /// Its name.
+    pub name: &'static str,
+    /// Whom it points at.
+    pub party: Party,
+    /// When it holds, in Markdown.
+    pub meaning: &'static str,
+    /// What to try, where something can be tried on our side; else empty.
+    pub way_out: &'static str,
+}
+
+impl Blame {
+    /// What to try, where something can be tried on our side; Markdown.
+    pub fn way_out(&self) -> Option<&'static str> {
+        let rule = RULES.iter().find(|rule| rule.name == self.rule)?;
+        (!rule.way_out.is_empty()).then_some(rule.way_out)
+    }
+}
+
+/// The rules in their order; the last one holds where no other does.
+pub fn rules() -> impl Iterator<Item = RuleWords> {
+    let rest = RuleWords {
+        name: REST,
+        party: Party::RelayMiddleware,
+        meaning: "what is left: framing, merged or split events, invented or missing marks, wrong \
+                  shapes and labels",
+        way_out: "",
+    };
+    let named = RULES.iter().map(|rule| RuleWords {
+        name: rule.name,
+        party: rule.party,
+        meaning: rule.meaning,
+        way_out: rule.way_out,
+    });
+    named.chain([rest])
+}
+
 /// The rules, first match wins.
 const RULES: &[Rule] = &[
     Rule {
         name: "own-tls-to-plain-port",
+        meaning: "TLS was spoken to a port that does not speak it: the URL says `https` and means `http`",
+        way_out: "write `http://` in the base URL, or the port that speaks TLS",
         party: Party::Client,
         holds: |seen| seen.is(Class::TlsFailure) && seen.attempt.lost == Some(Loss::Tls),
     },
     Rule {
         name: "own-request-refused",
+        meaning: "404 or 405, or another 4xx about the request itself: URL, model or parameters are wrong",
+        way_out: "check the base URL (with `/v1` for the OpenAI protocols, without it for the others), the protocol, the model's name and `params`",
         party: Party::Client,
         holds: |seen| {
             let about_us = match seen.attempt.status {
@@ -113,6 +160,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "own-total-limit",
+        meaning: "our own `total` limit passed while output was flowing",
+        way_out: "raise `timeouts.total`, or lower `max_tokens`",
         party: Party::Client,
         holds: |seen| {
             let flowing = seen.attempt.timeline.last_token.is_some_and(|last| {
@@ -123,11 +172,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "untrusted-certificate",
+        meaning: "the certificate of the relay is not accepted: wrong name, expired, or of an unknown authority",
+        way_out: "if it is your own authority, trust it: `tls: { ca_file: FILE }` in a spec, `--ca-file` of `probe`; a name that does not match or a date that has passed is the relay's (or this machine's clock)",
         party: Party::RelayGateway,
         holds: |seen| seen.attempt.lost == Some(Loss::Certificate),
     },
     Rule {
         name: "no-connection",
+        meaning: "no connection stood, or it ended before any answer: DNS, TCP or TLS",
+        way_out: "check scheme, host and port of the base URL; where only a proxy leads out, `proxy: env` in a spec, `--proxy env` of `probe`",
         party: Party::Network,
         holds: |seen| {
             let connecting = [
@@ -141,16 +194,22 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "no-byte-came-back",
+        meaning: "the request was sent and not one byte came back in time",
+        way_out: "check scheme and port of the base URL; if it is only slow, raise `timeouts.headers`",
         party: Party::Network,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.status.is_none(),
     },
     Rule {
         name: "connection-lost-in-the-body",
+        meaning: "the connection was reset or closed inside the body's framing",
+        way_out: "",
         party: Party::Network,
         holds: |seen| seen.is(Class::TruncatedNoTerminator) && seen.attempt.lost.is_some(),
     },
     Rule {
         name: "limit-or-key-status",
+        meaning: "429, 402, 401 or 403, or a status whose error is about a limit, a quota or the key",
+        way_out: "check the key that is sent, its balance and what it may do; after 429 lower `sampling.rate`",
         party: Party::ConcurrencyOrKey,
         holds: |seen| {
             let status = match seen.attempt.status {
@@ -163,11 +222,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "limit-or-key-said",
+        meaning: "200, and the error in its place is about a limit, a quota or the key",
+        way_out: "check the key that is sent, its balance and what it may do, or lower `sampling.rate`",
         party: Party::ConcurrencyOrKey,
         holds: |seen| seen.is_said() && seen.is_limited(),
     },
     Rule {
         name: "edge-status-or-page",
+        meaning: "3xx, 408, 502, 503, 504, 52x, a page, or an error that says there is no route to the model",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let edge = match seen.attempt.status {
@@ -180,26 +243,36 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "page-in-place-of-the-answer",
+        meaning: "200 with a web page of a gateway, a login or a challenge",
+        way_out: "check the base URL: it may be the relay's web site, or need `/v1`",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Html) || (seen.is_said() && seen.is_page()),
     },
     Rule {
         name: "no-route-said",
+        meaning: "200, and the error in its place says that there is no route to the model",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is_said() && seen.is_unrouted(),
     },
     Rule {
         name: "nothing-came-through",
+        meaning: "200, and nothing at all in the body",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Empty) && seen.attempt.timeline.end_mark.is_none(),
     },
     Rule {
         name: "kept-warm-by-heartbeats",
+        meaning: "no output, and heartbeats kept the connection open meanwhile",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.counts.idle_comments > 0,
     },
     Rule {
         name: "buffered-whole",
+        meaning: "the whole answer was let go in one burst",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let packets = &seen.attempt.packets;
@@ -212,6 +285,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "upstream-status",
+        meaning: "another 5xx",
+        way_out: "",
         party: Party::Upstream,
         holds: |seen| {
             seen.is(Class::HttpError)
@@ -221,6 +296,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "upstream-error-said",
+        meaning: "an error said in the stream that is not about limits, keys, routes or pages",
+        way_out: "",
         party: Party::Upstream,
         holds: |seen| {
             let kind = seen.attempt.error_kind;
@@ -230,6 +307,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "generation-broke",
+        meaning: "an admitted break, an ending without a finish reason, an empty answer, or silence",
+        way_out: "",
         party: Party::Upstream,
         holds: |seen| {
             let broke = [
@@ -244,6 +323,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "provider-filter",
+        meaning: "cut off by a filter of the provider's",
+        way_out: "",
         party: Party::Upstream,
         holds: |seen| {
             let put_by_relay = seen.attempt.error_kind == Some(ErrorKind::Guardrail);
@@ -252,6 +333,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "generation-broke-in-a-tool-call",
+        meaning: "the body ended inside a tool call, at the end of an event",
+        way_out: "",
         party: Party::Upstream,
         holds: |seen| {
             let inside_event = seen
@@ -267,6 +350,8 @@ const RULES: &[Rule] = &[
     Rule {
         // Whoever writes such a stream would have closed it; it was only let go of.
         name: "let-go-between-events",
+        meaning: "the body ended in good order while an item was said to be in progress",
+        way_out: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let warnings = &seen.attempt.warnings;

@@ -7,6 +7,8 @@ mod compare;
 mod completions;
 mod demo;
 mod init;
+mod explain;
+mod inspect;
 pub mod judge;
 pub mod plan;
 mod probe;
@@ -14,7 +16,9 @@ mod progress;
 mod report;
 mod results;
 mod run;
+mod schema;
 pub mod simulate;
+mod waterfall;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -96,6 +100,12 @@ enum Command {
     },
     /// Print the manual page
     Man,
+    /// One recorded call: where its time went, what was found, and how to repeat it
+    Inspect(inspect::Args),
+    /// Write the JSON Schema of specs, for editors
+    Schema(schema::Args),
+    /// Say what a metric, class, rule, reason or fault means
+    Explain(explain::Args),
 }
 
 /// How results are printed.
@@ -135,6 +145,9 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),
         Command::Man => completions::man(Cli::command(), &mut out),
+        Command::Inspect(args) => inspect::run(&args, &mut out),
+        Command::Schema(args) => schema::run(&args, &mut out),
+        Command::Explain(args) => explain::run(&args, &mut out),
     };
     let exit = exit.and_then(|exit| out.flush().map(|()| exit));
     match exit {
@@ -143,6 +156,21 @@ pub fn main() -> ExitCode {
             complain(&format!("error: cannot write the results: {error}"));
             Exit::NotMeasured.into()
         }
+    }
+}
+
+/// Whether the command takes these arguments; nothing is run.
+///
+/// # Errors
+///
+/// What the command would say.
+#[doc(hidden)]
+pub fn understands(arguments: &[String]) -> Result<(), String> {
+    let name = std::iter::once("relayproof");
+    let all = name.chain(arguments.iter().map(String::as_str));
+    match Cli::try_parse_from(all) {
+        Err(error) if error.use_stderr() => Err(error.to_string()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -17,6 +17,7 @@ pub mod compare;
 pub mod dialect;
 pub mod evidence;
 pub mod expect;
+pub mod glossary;
 #[cfg(feature = "harness")]
 mod harness;
 pub mod measure;

@@ -5,6 +5,8 @@
 //! microseconds in a field that ends in `_us`; [`at_us`] rounds every offset on its way in, so a
 //! value read back from evidence equals the value the run decided on.
 
+mod about;
+
 use std::fmt;
 use std::time::Duration;
 

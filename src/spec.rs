@@ -15,6 +15,7 @@ mod parse;
 mod quantity;
 mod reader;
 mod relay;
+pub mod schema;
 mod secret;
 mod settings;
 mod simulate;
@@ -50,6 +51,12 @@ pub struct Spec {
     settings: Settings,
     profiles: BTreeMap<String, Settings>,
     otel: OtelSettings,
+}
+
+/// Faults of the embedded relay that a spec can ask for, and the parameters of each.
+#[cfg(feature = "cli")]
+pub(crate) fn faults() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    simulate::FAULTS.iter().copied()
 }
 
 /// Reads a duration as specs write it: `1.5s`, `150ms`.

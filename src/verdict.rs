@@ -3,6 +3,7 @@
 //! Looks at [`crate::evidence`] only, never at raw bytes; results are applied in planned order.
 //! Anything that reports, traces or exits renders what is decided here and decides nothing itself.
 
+pub mod about;
 mod bursts;
 pub mod judge;
 mod rule;

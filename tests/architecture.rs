@@ -81,6 +81,17 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "glossary",
+        &[
+            "attribution",
+            "measure",
+            "observation",
+            "plan",
+            "spec",
+            "verdict",
+        ],
+    ),
+    (
         "probe",
         &[
             "dialect",
@@ -140,6 +151,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
     ("quick_junit", &["report"]),
+    ("maud", &["report"]),
     ("clap", &["cli", "main"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
@@ -148,6 +160,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("opentelemetry_sdk", &["telemetry"]),
     ("opentelemetry_otlp", &["telemetry"]),
     ("tracing_opentelemetry", &["telemetry"]),
+    ("tonic", &["telemetry"]),
+    ("flate2", &["telemetry"]),
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
     ("rcgen", &["sim"]),
@@ -168,6 +182,7 @@ const PURE: &[&str] = &[
     "verdict",
     "attribution",
     "compare",
+    "glossary",
     "report",
 ];
 

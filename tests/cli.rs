@@ -16,10 +16,14 @@ mod documents;
 mod ends;
 #[path = "cli/exits.rs"]
 mod exits;
+#[path = "cli/explaining.rs"]
+mod explaining;
 #[path = "cli/honesty.rs"]
 mod honesty;
 #[path = "cli/init.rs"]
 mod init;
+#[path = "cli/inspecting.rs"]
+mod inspecting;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

@@ -1,5 +1,7 @@
 //! The metric catalogue: id, unit, direction, definition. One row per metric.
 
+mod about;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -200,8 +202,9 @@ mod tests {
             };
             assert!(
                 row.starts_with(&format!(
-                    "| `{metric}` | {unit} | {better} | {} |",
-                    metric.definition()
+                    "| `{metric}` | {unit} | {better} | {} | {}",
+                    metric.definition(),
+                    metric.worst()
                 )),
                 "docs/metrics.md and the catalogue differ: {row}"
             );

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Declares the catalogue once: variant, name and defaults, so that no list can miss a row.
 macro_rules! faults {
     ($(
-        $(#[$doc:meta])*
+        #[doc = $said:literal]
         $variant:ident $({ $( $(#[$about:meta])* $field:ident: $ty:ty = $default:expr, )+ })? = $name:literal,
     )+) => {
         /// One way to misbehave.
@@ -17,7 +17,7 @@ macro_rules! faults {
         /// said by [`Fault::needs_stream`].
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Fault {
-            $( $(#[$doc])* $variant $({ $( $(#[$about])* $field: $ty, )+ })?, )+
+            $( #[doc = $said] $variant $({ $( $(#[$about])* $field: $ty, )+ })?, )+
         }
 
         impl Fault {
@@ -30,6 +30,11 @@ macro_rules! faults {
             /// The name that specs and the command line use.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$variant { .. } => $name, )+ }
+            }
+
+            /// What it does, in one line.
+            pub fn about(&self) -> &'static str {
+                match self { $( Self::$variant { .. } => $said, )+ }.trim()
             }
         }
     };

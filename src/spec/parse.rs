@@ -447,3 +447,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         out
     })
 }
+
+/// Path of each key that the reader asks for while it reads this text.
+#[cfg(test)]
+pub(super) fn asked_for(text: &str) -> std::collections::BTreeSet<String> {
+    let root = tree::read(text).unwrap();
+    let reader = Reader::new(text);
+    document(&reader, &root);
+    reader.asked()
+}

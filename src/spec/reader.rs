@@ -22,6 +22,9 @@ const MOST_NOTES: usize = 10_000;
 pub(super) struct Reader<'t> {
     text: &'t str,
     errors: RefCell<Vec<SpecError>>,
+    /// Path of each key that was asked for.
+    #[cfg(test)]
+    asked: RefCell<std::collections::BTreeSet<String>>,
 }
 
 impl<'t> Reader<'t> {
@@ -30,7 +33,15 @@ impl<'t> Reader<'t> {
         Self {
             text,
             errors: RefCell::new(Vec::new()),
+            #[cfg(test)]
+            asked: RefCell::new(std::collections::BTreeSet::new()),
         }
+    }
+
+    /// Path of each key that was asked for, there or not.
+    #[cfg(test)]
+    pub(super) fn asked(&self) -> std::collections::BTreeSet<String> {
+        self.asked.borrow().clone()
     }
 
     /// Notes a mistake; past ten thousand of them nobody reads on.
@@ -368,9 +379,19 @@ impl<'n> Fields<'n> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
+    #[cfg_attr(
+        not(test),
+        expect(unused_variables, reason = "tests look at what was asked")
+    )]
+    fn ask(&mut self, r: &Reader<'_>, key: &'static str) {
+        self.asked.push(key);
+        #[cfg(test)]
+        r.asked.borrow_mut().insert(self.path(key));
+    }
+
     /// The value of a key that may be missing.
     pub(super) fn get(&mut self, r: &Reader<'_>, key: &'static str) -> Option<Item<'n>> {
-        self.asked.push(key);
+        self.ask(r, key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         if entry.node.filled == Some(Filled::Failed) {
             return None;
@@ -396,7 +417,7 @@ impl<'n> Fields<'n> {
         help: &str,
     ) -> Option<Item<'n>> {
         if !self.has(key) {
-            self.asked.push(key);
+            self.ask(r, key);
             // A misspelt key is one mistake, not a missing and an unknown one.
             let misspelt = |entry: &Entry| did_you_mean(&entry.key, [key]).is_some();
             if self.entries.iter().any(misspelt) {

@@ -13,6 +13,8 @@ use crate::plan::Workload;
 
 /// Placeholders of a message.
 pub(crate) const PLACEHOLDERS: &[&str] = &["nonce", "seal", "index"];
+/// Roles of a message.
+pub(crate) const ROLES: &[&str] = &["system", "developer", "user", "assistant"];
 /// Output budget where a workload sets none.
 pub(crate) const MAX_TOKENS: u64 = 128;
 
@@ -85,7 +87,7 @@ fn message(r: &Reader<'_>, item: &Item<'_>) -> Option<Message> {
     let mut map = item.map(r)?;
     let role = map
         .need(r, "role", "write `role: user`")
-        .and_then(|item| item.choice(r, &["system", "developer", "user", "assistant"], |it| it));
+        .and_then(|item| item.choice(r, ROLES, |it| it));
     let content = map
         .need(r, "content", "write `content: \"…\"`")
         .and_then(|item| template(r, &item));
@@ -121,7 +123,7 @@ fn template<'n>(r: &Reader<'_>, item: &Item<'n>) -> Option<&'n str> {
 }
 
 /// Request members that relayproof sets itself.
-const OURS: &[&str] = &["model", "messages", "stream", "stream_options"];
+pub(crate) const OURS: &[&str] = &["model", "messages", "stream", "stream_options"];
 
 fn params(r: &Reader<'_>, item: &Item<'_>) -> Option<Map<String, serde_json::Value>> {
     let map = item.map(r)?;

@@ -1,23 +1,14 @@
 //! One call as a waterfall for people, or as JSON.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::super::results::printable;
+use super::super::waterfall::{self, COLUMNS, LABEL, labelled, push};
 use crate::attribution::Blame;
 use crate::evidence::Sample;
-use crate::observation::{Finding, Observation, Phase, Stretch, Timeline};
-
-/// Width of a waterfall's bars.
-const BAR: usize = 34;
-
-/// Width of what is printed, the answer itself apart.
-const COLUMNS: usize = 80;
-
-/// Width of the words that lines begin with.
-const LABEL: usize = 10;
+use crate::observation::{Observation, Stretch, Timeline};
 
 /// The call as one JSON document, schema 1.
 pub(super) fn as_json(sample: &Sample, seen: &Observation, blame: &Blame, content: bool) -> Value {
@@ -97,9 +88,7 @@ pub(super) fn as_text(
 ) -> String {
     let mut text = String::new();
     push(&mut text, &headline(url, seen));
-    for (name, from, to) in rows(&seen.timeline) {
-        push(&mut text, &bar(name, from, to, seen.timeline.over));
-    }
+    text.push_str(&waterfall::bars(&seen.timeline));
     text.push('\n');
     let outcome = seen.outcome();
     let shown = match (colour, outcome) {
@@ -108,19 +97,7 @@ pub(super) fn as_text(
         (true, _) => format!("\x1b[31m{outcome}\x1b[0m"),
     };
     push(&mut text, &format!("{:<LABEL$}{shown}", "outcome"));
-    for finding in &seen.findings {
-        push(&mut text, &labelled("found", &found(finding)));
-    }
-    for warning in &seen.warnings {
-        push(&mut text, &labelled("odd", warning.as_str()));
-    }
-    if outcome != "ok" {
-        let place = format!("{}, phase {}: {}", blame.party, blame.phase, blame.rule);
-        push(&mut text, &labelled("look at", &place));
-    }
-    if seen.status.is_some() {
-        push(&mut text, &labelled("answer", &answer(seen)));
-    }
+    text.push_str(&waterfall::facts(seen, blame));
     push(&mut text, &labelled("trace id", &sample.trace_id));
     if content {
         text.push('\n');
@@ -132,50 +109,8 @@ pub(super) fn as_text(
     text
 }
 
-/// A labelled line, broken between words where it gets too long; a word that is too long by itself
-/// is cut.
-fn labelled(label: &str, words: &str) -> String {
-    let room = COLUMNS - LABEL;
-    let mut text = format!("{label:<LABEL$}");
-    let mut taken = 0;
-    for word in printable(words).split_whitespace() {
-        let word: String = match word.char_indices().nth(room) {
-            None => word.to_owned(),
-            Some(_) => word.chars().take(room - 1).chain(['…']).collect(),
-        };
-        let width = word.chars().count();
-        if taken > 0 && taken + 1 + width > room {
-            text.push('\n');
-            text.push_str(&" ".repeat(LABEL));
-            taken = 0;
-        }
-        if taken > 0 {
-            text.push(' ');
-            taken += 1;
-        }
-        text.push_str(&word);
-        taken += width;
-    }
-    text
-}
-
-fn push(text: &mut String, line: &str) {
-    text.push_str(line.trim_end());
-    text.push('\n');
-}
-
 fn headline(url: &str, seen: &Observation) -> String {
-    let mut line = String::new();
-    match seen.status {
-        Some(status) => write!(line, "{status}").ok(),
-        None => write!(line, "no answer").ok(),
-    };
-    if let Some(version) = &seen.connection.http_version {
-        write!(line, "  HTTP/{version}").ok();
-    }
-    if let Some(version) = &seen.connection.tls_version {
-        write!(line, ", TLS {version}").ok();
-    }
+    let line = waterfall::answered(seen);
     // An address is never broken: someone may want to copy it.
     let whole = format!("POST {url}  {line}");
     if whole.chars().count() <= COLUMNS {
@@ -183,123 +118,4 @@ fn headline(url: &str, seen: &Observation) -> String {
     } else {
         format!("POST {url}\n     {line}")
     }
-}
-
-/// Name, start and end of each phase that happened; an open end lasts until the attempt was over.
-fn rows(line: &Timeline) -> Vec<(&'static str, Duration, Duration)> {
-    let mut rows = Vec::new();
-    let stretches = [
-        (Phase::Pool, line.pool),
-        (Phase::Dns, line.dns),
-        (Phase::Connect, line.connect),
-        (Phase::Tunnel, line.tunnel),
-        (Phase::Tls, line.tls),
-        (Phase::Send, line.send),
-    ];
-    for (phase, of) in stretches {
-        if let Some(of) = of {
-            rows.push((phase.as_str(), of.start, of.end.unwrap_or(line.over)));
-        }
-    }
-    let mut from = line.send.map(|send| send.end.unwrap_or(line.over));
-    let marks = [
-        (Phase::Wait, line.first_byte.or(line.head)),
-        (Phase::Head, line.head),
-        (Phase::FirstEvent, line.first_event),
-        (Phase::FirstToken, line.first_token),
-        (Phase::Stream, line.last_token),
-        (Phase::End, line.end_mark),
-    ];
-    for (phase, mark) in marks {
-        let Some(start) = from else { break };
-        match mark {
-            Some(mark) => {
-                // Without the first byte, wait and head are one.
-                if phase != Phase::Head || line.first_byte.is_some() {
-                    rows.push((phase.as_str(), start, mark.max(start)));
-                }
-                from = Some(mark.max(start));
-            }
-            None if marks
-                .iter()
-                .any(|(later, at)| *later > phase && at.is_some()) => {}
-            None => {
-                if start < line.over {
-                    rows.push((phase.as_str(), start, line.over));
-                }
-                break;
-            }
-        }
-    }
-    rows
-}
-
-fn bar(name: &str, from: Duration, to: Duration, over: Duration) -> String {
-    let whole = over.as_secs_f64().max(1e-6);
-    let column = |at: Duration| ((at.as_secs_f64() / whole) * BAR as f64).round() as usize;
-    let start = column(from).min(BAR);
-    let end = column(to).clamp(start, BAR);
-    let (start, filled) = if end > start {
-        (start, "█".repeat(end - start))
-    } else {
-        (start.min(BAR - 1), "▏".to_owned())
-    };
-    let lane = format!("{}{filled}", " ".repeat(start));
-    format!(
-        "  {name:<12}{:>11}  {lane:<BAR$}  at {}",
-        human(to.saturating_sub(from)),
-        human(to)
-    )
-}
-
-fn human(length: Duration) -> String {
-    let us = length.as_micros();
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..10_000_000 => format!("{:.1} ms", us as f64 / 1e3),
-        _ => format!("{:.2} s", us as f64 / 1e6),
-    }
-}
-
-fn found(finding: &Finding) -> String {
-    let mut line = format!("{} in phase {}", finding.class, finding.phase);
-    if let Some(at) = finding.at {
-        write!(line, " at {}", human(at)).ok();
-    }
-    if let Some(event) = finding.event {
-        write!(line, ", event {event}").ok();
-    }
-    if let Some(offset) = finding.offset {
-        write!(line, ", body byte {offset}").ok();
-    }
-    if !finding.detail.is_empty() {
-        write!(line, ": {}", finding.detail).ok();
-    }
-    line
-}
-
-fn answer(seen: &Observation) -> String {
-    let mut line = format!(
-        "{} in {}, {}, {}",
-        plural(seen.packets.chars, "character"),
-        plural(seen.packets.count, "packet"),
-        plural(seen.counts.events, "event"),
-        plural(seen.counts.body_bytes, "byte"),
-    );
-    if let Some(reason) = &seen.finish_reason {
-        write!(line, ", finish reason {reason}").ok();
-    }
-    if let Some(output) = seen.usage.and_then(|usage| usage.output) {
-        write!(line, ", {} reported", plural(output, "token")).ok();
-    }
-    if let Some(model) = &seen.model {
-        write!(line, ", model {model}").ok();
-    }
-    line
-}
-
-/// `1 event`, `2 events`.
-fn plural(count: u64, what: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{end}")
 }

@@ -63,6 +63,12 @@ impl Kind {
     }
 }
 
+/// An objective of this metric that makes sense.
+pub(crate) fn example(metric: Metric) -> String {
+    let (quantile, op, bound) = kind(metric).example();
+    format!("{metric}{quantile} {op} {bound}")
+}
+
 /// The parts of an objective with their places.
 struct Parts<'t> {
     metric: (&'t str, Range<usize>),
