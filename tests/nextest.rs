@@ -119,9 +119,14 @@ impl Package {
         all
     }
 
-    /// Names and failures of nextest's own report on the last run.
+    /// Nextest's own report on the last run; it lies in the package whatever the target folder is.
+    fn report(&self) -> String {
+        fs::read_to_string(self.folder.join("target/nextest/relay/junit.xml")).unwrap()
+    }
+
+    /// Names and failures of that report.
     fn junit(&self) -> Vec<(String, bool)> {
-        let text = fs::read_to_string(target().join("nextest/relay/junit.xml")).unwrap();
+        let text = self.report();
         let cases = text.split("<testcase ").skip(1);
         cases
             .map(|case| {
@@ -279,7 +284,7 @@ fn a_failure_shows_our_words_in_the_output_and_in_nextests_report() {
         let junit = package.junit();
         assert_eq!(junit.len(), 3, "{junit:?}");
         assert!(junit.contains(&(TESTS[0].to_owned(), true)), "{junit:?}");
-        let report = fs::read_to_string(target().join("nextest/relay/junit.xml")).unwrap();
+        let report = package.report();
         assert!(
             report.contains("VIOLATED      interruption &lt; 10%"),
             "{report}"

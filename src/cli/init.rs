@@ -16,6 +16,7 @@ use self::changes::{Change, Fate, FileError};
 use self::manifest::{Edited, Source, Unusable, Wanted};
 use self::place::{Place, relative, with_slashes};
 use super::{Exit, complain, with_causes};
+use crate::spec;
 
 const RELAY: &str = include_str!("init/relay.yaml");
 const EMBEDDED: &str = include_str!("init/embedded.yaml");
@@ -316,12 +317,23 @@ fn specs(folder: &Path, force: bool) -> Result<Vec<Change>, Refusal> {
             changes.push(Change::file(path, text.to_owned(), note, force)?);
         }
     }
+    if let Some(schema) = schema() {
+        // What the first line of the specs leads an editor to.
+        let path = specs.join("relayproof.schema.json");
+        changes.push(Change::file(path, schema, "for editors", force)?);
+    }
     changes.extend(
         there
             .into_iter()
             .map(|path| Change::kept(path, "a spec of yours")),
     );
     Ok(changes)
+}
+
+/// The JSON Schema of specs, as `relayproof schema` prints it.
+fn schema() -> Option<String> {
+    let text = serde_json::to_string_pretty(&spec::schema::document()).ok()?;
+    Some(text + "\n")
 }
 
 fn test_file(args: &Args, folder: &Path) -> Result<Change, Refusal> {

@@ -72,6 +72,7 @@ fn a_package_gets_all_that_it_needs_and_each_file_is_named() {
     let made = [
         "specs/relay.yaml",
         "specs/embedded.yaml",
+        "specs/relayproof.schema.json",
         "tests/acceptance.rs",
         ".config/nextest.toml",
         ".github/workflows/relayproof.yml",
@@ -93,6 +94,13 @@ fn a_package_gets_all_that_it_needs_and_each_file_is_named() {
     assert_eq!(dependency["path"].as_str(), Some(CLONE));
     assert_eq!(manifest["test"][0]["name"].as_str(), Some("acceptance"));
     assert_eq!(manifest["test"][0]["harness"].as_bool(), Some(false));
+    // The specs lead an editor to the schema beside them.
+    let schema = text(&place, "specs/relayproof.schema.json");
+    assert_eq!(schema, place.run(&["schema"]).out);
+    for spec in ["relay", "embedded"] {
+        let spec = text(&place, &format!("specs/{spec}.yaml"));
+        assert!(spec.starts_with("# yaml-language-server: $schema=./relayproof.schema.json\n"));
+    }
     assert!(text(&place, "tests/acceptance.rs").contains("relayproof::main(\"specs\")"));
 }
 
@@ -136,12 +144,12 @@ fn a_second_time_changes_nothing() {
             .map(first)
             .collect()
     };
-    assert_eq!(fates(seen.exits(0)), vec!["kept"; 6]);
+    assert_eq!(fates(seen.exits(0)), vec!["kept"; 7]);
     let seen = init(
         &place,
         &["--force", "--ci", "github", "--relayproof-path", CLONE],
     );
-    assert_eq!(fates(seen.exits(0)), vec!["kept"; 6]);
+    assert_eq!(fates(seen.exits(0)), vec!["kept"; 7]);
     assert_eq!(everything(place.path()), before);
 }
 
