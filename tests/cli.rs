@@ -22,6 +22,8 @@ mod explaining;
 mod honesty;
 #[path = "cli/inspecting.rs"]
 mod inspecting;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

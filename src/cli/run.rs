@@ -77,6 +77,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         );
         return Ok(Exit::Usage);
     }
+    if let Some(name) = there_twice(&plans) {
+        complain(&format!(
+            "error: the cell `{name}` is in two of the specs\n  = help: rename the relay or the \
+             workload in one of them, or run them one by one"
+        ));
+        return Ok(Exit::Usage);
+    }
     let Some(run) = named(args.continued.as_deref()) else {
         let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
         return sample(&plans, &args.dir, &run_id, &args.output(), out);
@@ -94,6 +101,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             Ok(Exit::Usage)
         }
     }
+}
+
+/// The first cell whose name is another's, too: nobody could tell their verdicts apart.
+fn there_twice(plans: &[Planned]) -> Option<String> {
+    let mut names = std::collections::BTreeSet::new();
+    let mut cells = plans.iter().flat_map(|planned| &planned.plan.cells);
+    cells
+        .find(|cell| !names.insert(cell.name()))
+        .map(crate::plan::Cell::name)
 }
 
 /// Samples every cell of the plans, all at once, and prints what came of it.
@@ -138,6 +154,9 @@ pub(super) fn sample(
     }
     if judged.is_empty() {
         complain("error: nothing was measured");
+        if unmeasured.iter().any(|one| one.ignored) {
+            complain("  = help: set what is not set, or give another spec");
+        }
     }
     let printed = judge::print(&judged, &unmeasured, output.format, colour(), out);
     let written = report::write_all(output.reports, &judged, &unmeasured);
