@@ -4,7 +4,9 @@
 
 pub mod check;
 mod compare;
+mod completions;
 mod demo;
+mod init;
 mod explain;
 mod inspect;
 pub mod judge;
@@ -22,7 +24,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// How the command ends; the whole list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ struct Cli {
 enum Command {
     /// Four embedded relays, one pass, two violations, one open question; needs nothing
     Demo(demo::Args),
+    /// Set a package up: spec, test target, cargo-nextest profile, CI workflow
+    Init(init::Args),
     /// Sample and judge the relays of spec files
     Run(run::Args),
     /// Say whether spec files are right, and every mistake if not
@@ -88,6 +92,14 @@ enum Command {
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
+    /// Print completions for a shell
+    Completions {
+        /// Shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
     /// One recorded call: where its time went, what was found, and how to repeat it
     Inspect(inspect::Args),
     /// Write the JSON Schema of specs, for editors
@@ -122,6 +134,7 @@ pub fn main() -> ExitCode {
     let mut out = io::BufWriter::new(results::Results::new(io::stdout().lock()));
     let exit = match cli.command {
         Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Init(args) => init::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
@@ -130,6 +143,8 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
+        Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),
+        Command::Man => completions::man(Cli::command(), &mut out),
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Schema(args) => schema::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),

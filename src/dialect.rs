@@ -6,11 +6,13 @@
 
 mod anthropic_messages;
 mod error;
+mod foreign;
 mod gemini;
 mod member;
 pub mod openai_chat;
 mod openai_responses;
 mod pruned;
+mod twin;
 
 use std::fmt;
 
@@ -18,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::observation::{Usage, Warning, named};
+
+use twin::Twin;
 
 named! {
     /// A wire protocol.
@@ -82,10 +86,10 @@ impl Protocol {
     /// A reader for one stream.
     pub fn reader(self) -> Reader {
         Reader(match self {
-            Self::OpenaiChat => State::OpenaiChat(openai_chat::Twin::default()),
-            Self::OpenaiResponses => State::OpenaiResponses(Box::default()),
-            Self::AnthropicMessages => State::AnthropicMessages(Box::default()),
-            Self::Gemini => State::Gemini(Box::default()),
+            Self::OpenaiChat => State::OpenaiChat(Box::default()),
+            Self::OpenaiResponses => State::OpenaiResponses(Box::default(), Box::default()),
+            Self::AnthropicMessages => State::AnthropicMessages(Box::default(), Box::default()),
+            Self::Gemini => State::Gemini(Box::default(), Box::default()),
         })
     }
 }
@@ -262,20 +266,39 @@ pub enum Unreadable {
 #[derive(Debug)]
 pub struct Reader(State);
 
-/// What a protocol has to remember from frame to frame.
+/// What a protocol has to remember from frame to frame: its life cycle, if it has one, and the
+/// frame that later ones resemble, which changes nothing of what is read.
 #[derive(Debug)]
 enum State {
-    /// No life cycle; the frame that later ones resemble.
-    OpenaiChat(openai_chat::Twin),
+    /// No life cycle.
+    OpenaiChat(Box<Twin<openai_chat::Kept>>),
     /// Items and parts that are open.
-    OpenaiResponses(Box<openai_responses::Life>),
+    OpenaiResponses(
+        Box<openai_responses::Life>,
+        Box<Twin<openai_responses::Kept>>,
+    ),
     /// The message and its blocks.
-    AnthropicMessages(Box<anthropic_messages::Life>),
+    AnthropicMessages(
+        Box<anthropic_messages::Life>,
+        Box<Twin<anthropic_messages::Kept>>,
+    ),
     /// The finish that the body's end makes final.
-    Gemini(Box<gemini::Life>),
+    Gemini(Box<gemini::Life>, Box<Twin<gemini::Kept>>),
 }
 
 impl Reader {
+    /// The same reader without its shortcut: every frame is parsed.
+    #[cfg(test)]
+    fn parsing(mut self) -> Self {
+        match &mut self.0 {
+            State::OpenaiChat(twin) => **twin = Twin::off(),
+            State::OpenaiResponses(_, twin) => **twin = Twin::off(),
+            State::AnthropicMessages(_, twin) => **twin = Twin::off(),
+            State::Gemini(_, twin) => **twin = Twin::off(),
+        }
+        self
+    }
+
     /// Reads one frame; nothing is signalled from a frame that is unreadable.
     pub fn frame(
         &mut self,
@@ -284,9 +307,9 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &mut self.0 {
             State::OpenaiChat(twin) => openai_chat::frame(twin, frame, sink),
-            State::OpenaiResponses(life) => life.frame(frame, sink),
-            State::AnthropicMessages(life) => life.frame(frame, sink),
-            State::Gemini(life) => life.frame(frame, sink),
+            State::OpenaiResponses(life, twin) => life.frame(twin, frame, sink),
+            State::AnthropicMessages(life, twin) => life.frame(twin, frame, sink),
+            State::Gemini(life, twin) => life.frame(twin, frame, sink),
         }
     }
 
@@ -294,9 +317,9 @@ impl Reader {
     pub fn end(&mut self, sink: &mut dyn FnMut(Signal<'_>)) {
         match &mut self.0 {
             State::OpenaiChat(_) => {}
-            State::OpenaiResponses(life) => life.end(sink),
-            State::AnthropicMessages(life) => life.end(sink),
-            State::Gemini(life) => life.end(sink),
+            State::OpenaiResponses(life, _) => life.end(sink),
+            State::AnthropicMessages(life, _) => life.end(sink),
+            State::Gemini(life, _) => life.end(sink),
         }
     }
 
@@ -308,9 +331,9 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::answer(body, sink),
-            State::OpenaiResponses(_) => openai_responses::answer(body, sink),
-            State::AnthropicMessages(_) => anthropic_messages::answer(body, sink),
-            State::Gemini(_) => gemini::answer(body, sink),
+            State::OpenaiResponses(..) => openai_responses::answer(body, sink),
+            State::AnthropicMessages(..) => anthropic_messages::answer(body, sink),
+            State::Gemini(..) => gemini::answer(body, sink),
         }
     }
 
@@ -318,18 +341,18 @@ impl Reader {
     pub fn is_end_mark(&self, data: &str) -> bool {
         match &self.0 {
             State::OpenaiChat(_) => openai_chat::is_end_mark(data),
-            State::OpenaiResponses(_) => openai_responses::is_end_mark(data),
-            State::AnthropicMessages(_) => anthropic_messages::is_end_mark(data),
-            State::Gemini(_) => false,
+            State::OpenaiResponses(..) => openai_responses::is_end_mark(data),
+            State::AnthropicMessages(..) => anthropic_messages::is_end_mark(data),
+            State::Gemini(..) => false,
         }
     }
 
     /// Whether data after the end mark is another protocol's end mark, sent by habit.
     pub fn is_habit(&self, data: &str) -> bool {
         match &self.0 {
-            State::OpenaiResponses(_) => openai_responses::is_habit(data),
-            State::AnthropicMessages(_) => anthropic_messages::is_habit(data),
-            State::OpenaiChat(_) | State::Gemini(_) => false,
+            State::OpenaiResponses(..) => openai_responses::is_habit(data),
+            State::AnthropicMessages(..) => anthropic_messages::is_habit(data),
+            State::OpenaiChat(_) | State::Gemini(..) => false,
         }
     }
 
@@ -337,16 +360,20 @@ impl Reader {
     /// the stream is whole at the last one, and only the body's end says which that was.
     pub fn goes_on_after_end(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
-            State::Gemini(_) => true,
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
+            State::Gemini(..) => true,
         }
     }
 
     /// Whether something has begun and has not ended, so that an end mark before it was none.
     pub fn is_open(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
-            State::Gemini(life) => life.is_open(),
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
+            State::Gemini(life, _) => life.is_open(),
         }
     }
 
@@ -354,8 +381,10 @@ impl Reader {
     /// that the last of them was one.
     pub fn ends_with_body(&self) -> bool {
         match &self.0 {
-            State::OpenaiChat(_) | State::OpenaiResponses(_) | State::AnthropicMessages(_) => false,
-            State::Gemini(life) => life.ends_with_body(),
+            State::OpenaiChat(_) | State::OpenaiResponses(..) | State::AnthropicMessages(..) => {
+                false
+            }
+            State::Gemini(life, _) => life.ends_with_body(),
         }
     }
 
@@ -363,11 +392,11 @@ impl Reader {
     pub fn is_answer(&self, json: &str) -> bool {
         let member = match &self.0 {
             State::OpenaiChat(_) => "\"choices\"",
-            State::OpenaiResponses(_) => "\"output\"",
-            State::AnthropicMessages(_) => "\"content\"",
+            State::OpenaiResponses(..) => "\"output\"",
+            State::AnthropicMessages(..) => "\"content\"",
             // An array is how this protocol streams where nobody asked for events.
-            State::Gemini(_) if !json.trim_start().starts_with('{') => return false,
-            State::Gemini(_) => "\"candidates\"",
+            State::Gemini(..) if !json.trim_start().starts_with('{') => return false,
+            State::Gemini(..) => "\"candidates\"",
         };
         json.contains(member)
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 
 use self::settings::Settings;
-use self::specs::Loaded;
+use self::specs::{Loaded, Source};
 use self::trials::Session;
 use crate::run::{Continuation, ContinueError};
 
@@ -37,14 +37,79 @@ const FAILED: u8 = 101;
 /// ```
 ///
 /// The command line is libtest's (`--list`, `--exact`, filters, `--ignored`, `--format json`), the
-/// exit code too: 0, or 101 when a test failed.
+/// exit code too: 0, or 101 when a test failed. [`Suite`] takes specs from elsewhere.
 pub fn main(specs: impl AsRef<Path>) -> ExitCode {
-    run(specs.as_ref(), Arguments::from_args())
+    Suite::new().specs(specs).main()
 }
 
-fn run(specs: &Path, arguments: Arguments) -> ExitCode {
+/// Specs from folders and from code, run as tests: for those who have a list of relays already and
+/// do not want to write it down a second time.
+///
+/// ```no_run
+/// /// What the rest of the crate calls its relays by.
+/// const RELAYS: [(&str, &str); 2] = [
+///     ("alpha", "https://api.alpha.example/v1"),
+///     ("beta", "https://beta.example/v1"),
+/// ];
+///
+/// fn main() -> std::process::ExitCode {
+///     let mut spec = "relayproof: 1\nrelays:\n".to_owned();
+///     for (name, base_url) in RELAYS {
+///         let key = format!("{}_KEY", name.to_uppercase());
+///         spec += &format!(
+///             "  - {{ name: {name}, base_url: {base_url}, api_key: {{ env: {key} }}, models: [m] }}\n"
+///         );
+///     }
+///     spec += "slos: [ttft.p95 < 1.5s, interruption < 5%]\n";
+///     relayproof::Suite::new()
+///         .specs("specs")
+///         .spec_text("our relays", spec)
+///         .main()
+/// }
+/// ```
+///
+/// The same program has to make the same specs each time: cargo-nextest starts it once for each
+/// test, and the tests of a cell meet by what their specs say.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a suite does nothing before its `main`"]
+pub struct Suite {
+    sources: Vec<Source>,
+}
+
+impl Suite {
+    /// A suite without specs, which is no pass.
+    pub const fn new() -> Self {
+        Self {
+            sources: Vec::new(),
+        }
+    }
+
+    /// Adds every spec (`*.yaml`, `*.yml`) of a folder, relative to the package.
+    pub fn specs(mut self, folder: impl AsRef<Path>) -> Self {
+        self.sources
+            .push(Source::Folder(folder.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a spec by its text; mistakes in it are shown under `name`, and its relative paths start
+    /// at the package.
+    pub fn spec_text(mut self, name: impl Into<String>, yaml: impl Into<String>) -> Self {
+        self.sources.push(Source::Text {
+            name: name.into(),
+            text: yaml.into(),
+        });
+        self
+    }
+
+    /// Runs the suite as the whole `main` of a test target, as [`main`] does with one folder.
+    pub fn main(self) -> ExitCode {
+        run(&self.sources, Arguments::from_args())
+    }
+}
+
+fn run(sources: &[Source], arguments: Arguments) -> ExitCode {
     let mut settings = Settings::from_process(&arguments);
-    let mut loaded = match specs::load(&settings.package.join(specs), settings.profile.as_deref()) {
+    let mut loaded = match specs::load(&settings.package, sources, settings.profile.as_deref()) {
         Ok(loaded) => loaded,
         Err(mistakes) => {
             say(&mistakes.render(settings.colour));

@@ -1,5 +1,9 @@
 //! Acceptance tests for LLM API relays.
 //!
+//! A crate that tests its relays needs [`main`], or [`Suite`] where its specs are made in code, and
+//! the feature `harness`. The modules are what the tests and the command stand on; they may change
+//! with every version until 1.0 (docs/library.md).
+//!
 //! Modules in the order in which data flows: a [`spec`] is resolved to a [`plan`]; the probe asks
 //! through a [`dialect`], watches the [`stream`] and writes an [`observation`] into [`evidence`];
 //! [`measure`] gives it values, [`verdict`] decides and [`attribution`] says where to look.
@@ -36,4 +40,13 @@ pub mod telemetry;
 pub mod verdict;
 
 #[cfg(feature = "harness")]
-pub use harness::main;
+pub use harness::{Suite, main};
+
+/// The examples of the documentation's pages, compiled with the crate's own.
+#[cfg(all(doctest, feature = "harness"))]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/library.md")]
+    mod library {}
+}

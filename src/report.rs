@@ -2,8 +2,12 @@
 
 pub mod annotations;
 pub mod compared;
+#[cfg(feature = "reports")]
+pub mod curves;
 pub mod document;
 pub mod explain;
+#[cfg(feature = "reports")]
+pub mod html;
 pub mod json;
 #[cfg(feature = "reports")]
 pub mod junit;
@@ -12,3 +16,4 @@ pub mod ranking;
 pub mod regression;
 mod said;
 pub mod terminal;
+pub mod waterfall;

@@ -260,12 +260,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Ctrl-C, and the plain request to end that runners and containers send before they kill.
 #[cfg(unix)]
-type Interrupts = tokio::signal::unix::Signal;
+struct Interrupts {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Interrupts {
+    async fn recv(&mut self) -> Option<()> {
+        tokio::select! {
+            come = self.interrupt.recv() => come,
+            come = self.terminate.recv() => come,
+        }
+    }
+}
 
 #[cfg(unix)]
 fn interrupts() -> io::Result<Interrupts> {
-    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+    use tokio::signal::unix::{SignalKind, signal};
+    Ok(Interrupts {
+        interrupt: signal(SignalKind::interrupt())?,
+        terminate: signal(SignalKind::terminate())?,
+    })
 }
 
 #[cfg(windows)]
@@ -278,7 +296,8 @@ fn interrupts() -> io::Result<Interrupts> {
 
 #[expect(
     clippy::exit,
-    reason = "the user pressed Ctrl-C and waits for an answer; a second time means now"
+    reason = "the user pressed Ctrl-C and waits for an answer; a second time means now, as it does \
+              from a runner"
 )]
 async fn heed_ctrl_c(mut interrupts: Interrupts, switch: CancelSwitch, folder: String) {
     if interrupts.recv().await.is_none() {

@@ -1,19 +1,24 @@
-//! Evidence in, spans and logs out; the only place that names OpenTelemetry.
+//! Evidence in, spans, metrics and logs out; the only place that names OpenTelemetry.
 //!
 //! Nothing here can change a verdict: what fails is counted and becomes one warning. Spans of
-//! samples are functions of evidence ([`spans`]); spans of suites and cells are live; both go
-//! through one exporter thread to the run's folder always and to the network where the `OTEL_*`
-//! variables name an endpoint. Metrics are not made here.
+//! samples are functions of evidence ([`spans`]), and so are metrics; spans of suites and cells
+//! are live. All go through one exporter thread, spans to the run's folder always, and everything
+//! to the network where the `OTEL_*` variables name an endpoint.
 
+mod baggage;
+mod ci;
+mod clean;
 pub mod env;
 mod export;
 pub mod file;
 mod live;
+mod metrics;
 pub mod semconv;
 pub mod spans;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -28,6 +33,7 @@ use env::{Destination, Lookup, Settings};
 use export::{Exporter, Tally, lock};
 pub use live::{Case, Suite, SuiteInfo, SuiteStatus};
 use live::{ForwardLogs, Stage};
+pub use metrics::Temporality;
 
 /// Longest time that the end of a run may wait for telemetry.
 const MAX_BUDGET: Duration = Duration::from_secs(5);
@@ -92,6 +98,9 @@ pub struct Exported {
     pub spans: Sent,
     /// Log records and the network.
     pub logs: Sent,
+    /// Data points of metrics and the network, in all reports; a later report holds what an
+    /// earlier one that failed held.
+    pub metrics: Sent,
     /// Where the network is; `None` when nothing was to be sent.
     pub endpoint: Option<String>,
     /// What the user should know, at most one line about the network.
@@ -141,6 +150,7 @@ impl Telemetry {
             settings.resource.clone(),
             exporter.inlet.clone(),
             settings.ci.clone(),
+            &settings.baggage,
         );
         let logger = (settings.logs != Destination::None).then(|| {
             SdkLoggerProvider::builder()
@@ -182,6 +192,7 @@ impl Telemetry {
         let ledger = &self.exporter.ledger;
         let spans = Sent::of(&ledger.spans);
         let logs = Sent::of(&ledger.logs);
+        let metrics = Sent::of(&ledger.points);
         let endpoint = match &self.traces {
             Destination::None => None,
             Destination::Console => Some("console".to_owned()),
@@ -194,6 +205,7 @@ impl Telemetry {
             written: ledger.written.load(Ordering::Relaxed),
             spans,
             logs,
+            metrics,
             endpoint,
             warnings,
         }
@@ -201,26 +213,39 @@ impl Telemetry {
 
     /// One line about everything that did not get through.
     fn network_warning(&self, spans: Sent, logs: Sent, endpoint: Option<&str>) -> Option<String> {
-        let [span_trouble, log_trouble] = &self.exporter.ledger.trouble;
-        let span_trouble = lock(span_trouble).clone();
-        let log_trouble = lock(log_trouble).clone();
-        let why = |trouble: Option<String>| {
-            trouble.unwrap_or_else(|| "the time was too short".to_owned())
+        let why = |trouble: &Mutex<Option<String>>| {
+            lock(trouble)
+                .clone()
+                .unwrap_or_else(|| "the time was too short".to_owned())
         };
-        match (endpoint, spans.lost(), logs.lost()) {
-            (_, 0, 0) => None,
-            (Some(endpoint), lost @ 1.., _) => Some(format!(
-                "{lost} of {} spans did not reach {endpoint} ({}); the run's folder has them in {}",
+        let ledger = &self.exporter.ledger;
+        let [span_trouble, log_trouble, metric_trouble] = &ledger.trouble;
+        let mut lost = Vec::new();
+        if spans.lost() > 0 {
+            lost.push(format!(
+                "{} of {} spans did not reach {} ({}); the run's folder has them in {}",
+                spans.lost(),
                 spans.made,
+                endpoint.unwrap_or("the network"),
                 why(span_trouble),
                 file::NAME,
-            )),
-            (_, _, lost) => Some(format!(
-                "{lost} of {} log lines were not exported ({})",
+            ));
+        }
+        if logs.lost() > 0 {
+            lost.push(format!(
+                "{} of {} log lines were not exported ({})",
+                logs.lost(),
                 logs.made,
                 why(log_trouble),
-            )),
+            ));
         }
+        if ledger.stale.load(Ordering::Relaxed) {
+            lost.push(format!(
+                "the last report of metrics was not taken ({})",
+                why(metric_trouble)
+            ));
+        }
+        (!lost.is_empty()).then(|| lost.join("; "))
     }
 }
 

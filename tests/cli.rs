@@ -20,6 +20,8 @@ mod exits;
 mod explaining;
 #[path = "cli/honesty.rs"]
 mod honesty;
+#[path = "cli/init.rs"]
+mod init;
 #[path = "cli/inspecting.rs"]
 mod inspecting;
 #[path = "cli/mistakes.rs"]
@@ -34,5 +36,7 @@ mod reports;
 mod secrets;
 #[path = "cli/server.rs"]
 mod server;
+#[path = "cli/shells.rs"]
+mod shells;
 #[path = "cli/waterfall.rs"]
 mod waterfall;

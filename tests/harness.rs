@@ -16,8 +16,10 @@ use relayproof::sim;
 const CANARY: &str = "sk-canary-7f3a9b2c51d8e640";
 
 fn main() -> ExitCode {
-    if std::env::var_os("HARNESS_UNDER_TEST").is_some() {
-        return relayproof::main("specs");
+    match std::env::var("HARNESS_UNDER_TEST").as_deref() {
+        Ok("suite") => return suite_under_test(),
+        Ok(_) => return relayproof::main("specs"),
+        Err(_) => {}
     }
     let tests: &[(&str, fn())] = &[
         ("a_listing_names_one_test_per_objective_and_cell", listing),
@@ -46,6 +48,9 @@ fn main() -> ExitCode {
         ("a_folder_without_specs_is_no_pass", no_specs),
         ("a_profile_is_laid_over_the_specs_that_have_it", profile),
         ("a_run_that_is_over_can_go_on", continuing),
+        ("specs_made_in_code_are_tests_like_those_of_a_folder", suite),
+        ("a_mistake_in_a_spec_made_in_code_has_its_name", wrong_suite),
+        ("a_suite_without_specs_is_no_pass", empty_suite),
         ("the_key_is_nowhere", canary),
     ];
     let trials = tests
@@ -481,6 +486,61 @@ fn continuing() {
             .says("there is no run");
         assert_one_set(relay, &package);
     });
+}
+
+/// A suite of the folder `specs`, if there is one, and of the text that the test wants, if any.
+fn suite_under_test() -> ExitCode {
+    let mut suite = relayproof::Suite::new();
+    if Path::new("specs").is_dir() {
+        suite = suite.specs("specs");
+    }
+    if let Ok(text) = std::env::var("SPEC_TEXT") {
+        suite = suite.spec_text("made in code", text);
+    }
+    suite.main()
+}
+
+impl Package {
+    fn suite(&self, text: Option<&str>) -> Seen {
+        let mut command = self.command(&[]);
+        command.env("HARNESS_UNDER_TEST", "suite");
+        command.envs(text.map(|text| ("SPEC_TEXT", text)));
+        Seen::of(command.output().unwrap())
+    }
+}
+
+fn suite() {
+    let made = TWO_RELAYS
+        .replace("name: one", "name: three")
+        .replace("name: two", "name: four");
+    let package = Package::with(&[("s.yaml", TWO_RELAYS)]);
+    package
+        .suite(Some(&made))
+        .exits(0)
+        .says("one/m/default/ttft.p90 < 5s")
+        .says("four/m/default/parse_success >= 90%")
+        .says("8 passed");
+}
+
+fn wrong_suite() {
+    let package = Package::with(&[("s.yaml", TWO_RELAYS)]);
+    package
+        .suite(Some(&TWO_RELAYS.replace("ttft.p90", "ttfft.p90")))
+        .exits(101)
+        .says("made in code:7:");
+    // The same tests as the folder has.
+    package
+        .suite(Some(TWO_RELAYS))
+        .exits(101)
+        .says("of made in code is there already");
+}
+
+fn empty_suite() {
+    let package = Package::with(&[]);
+    fs::remove_dir(package.root.path().join("specs")).unwrap();
+    package.suite(None).exits(101).says("there is no spec");
+    // One made in code is enough.
+    package.suite(Some(TWO_RELAYS)).exits(0).says("4 passed");
 }
 
 /// A relay that gives the key back wherever it can.

@@ -17,6 +17,8 @@ mod account;
 #[cfg(feature = "grpc")]
 #[path = "telemetry/grpc.rs"]
 mod grpc;
+#[path = "telemetry/metrics.rs"]
+mod metrics;
 #[path = "telemetry/tree.rs"]
 mod tree;
 

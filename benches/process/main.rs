@@ -1,8 +1,9 @@
 //! Speed and memory of the whole probe, from outside: `cargo bench --bench process`.
 //!
 //! The embedded relay runs in a process of its own and writes down when it really wrote. A second
-//! process measures it as a run does, or, as the yardstick, with a bare client. Nothing is asserted
-//! here: docs/benchmarks.md says what the numbers were and what they should be.
+//! process measures it as a run does, or, as the yardstick, with a bare client. A third one takes what
+//! telemetry exports. Nothing is asserted here: docs/benchmarks.md says what the numbers were and what
+//! they should be.
 //!
 //! `-- --quick` is a smoke run; `-- --only 500` runs the loads with so many streams.
 
@@ -16,6 +17,8 @@ mod measured;
 mod relay;
 #[cfg(target_os = "linux")]
 mod rounds;
+#[cfg(target_os = "linux")]
+mod sink;
 #[cfg(target_os = "linux")]
 mod table;
 
@@ -41,6 +44,7 @@ fn main() -> Outcome<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["--role", "relay", shape] => relay::serve(&serde_json::from_str(shape)?),
+        ["--role", "sink", _] => sink::serve(),
         ["--role", "client", task] => {
             let measured = measured::run(&serde_json::from_str(task)?)?;
             serde_json::to_writer(std::io::stdout().lock(), &measured)?;

@@ -13,7 +13,7 @@ use relayproof::probe::hooks::ConnectEvents;
 use relayproof::probe::tls;
 use relayproof::probe::transport::{Dial, Transport};
 use relayproof::telemetry::spans::SampleFacts;
-use relayproof::telemetry::{Case, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
+use relayproof::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use relayproof::verdict::{self, Judge};
 use relayproof::{plan, spec};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub(crate) struct Measured {
     pub(crate) peak_kib: u64,
     /// Each answer's id, and the moment of its first token on the monotonic clock.
     pub(crate) first_tokens: Vec<(String, i64)>,
+    /// Median time to first token, as the evidence has it.
+    pub(crate) ttft_ns: Option<u64>,
     /// Samples that were not a whole, honest answer.
     pub(crate) failed: u64,
     /// Why the run calls itself invalid, if it does.
@@ -76,7 +78,7 @@ pub(crate) fn run(task: &Task) -> Outcome<Measured> {
     plan.sampling = Sampling {
         rate_per_s: task.load.rate_per_s,
         max_samples: task.load.samples,
-        concurrency: task.load.streams,
+        concurrency: task.load.concurrency,
         warmup: 0,
         max_tokens: None,
         max_duration: None,
@@ -92,6 +94,7 @@ pub(crate) fn run(task: &Task) -> Outcome<Measured> {
                 cpu_ns: clocks::cpu_ns() - cpu,
                 peak_kib: clocks::peak_kib()?,
                 first_tokens,
+                ttft_ns: None,
                 failed: 0,
                 invalid: None,
                 loop_lag_us: None,
@@ -139,8 +142,9 @@ fn probe(
     let cpu = clocks::cpu_ns();
 
     let traced = task
-        .telemetry
-        .then(|| Traced::start(folder.path(), plan, &header));
+        .sink
+        .as_deref()
+        .map(|sink| Traced::start(folder.path(), sink, plan, &header));
     let mut record = Record {
         writer: Writer::create(&folder.path().join("cell.jsonl"), &header)?,
         judge: Judge::for_header(&header),
@@ -185,11 +189,20 @@ fn probe(
             .iter()
             .filter_map(|sample| first_token(sample, ahead + drift_ns / 2))
             .collect(),
+        ttft_ns: median_ttft(&evidence),
         failed,
         invalid: driven.self_check.invalid,
         loop_lag_us: u64::try_from(driven.self_check.loop_lag_p99.as_micros()).ok(),
         drift_ns,
     })
+}
+
+/// The median of the measured times to first token.
+fn median_ttft(evidence: &Evidence) -> Option<u64> {
+    let first = |sample: &Sample| sample.attempts.first()?.observation.timeline.first_token;
+    let mut times: Vec<Duration> = evidence.samples.iter().filter_map(first).collect();
+    times.sort_unstable();
+    u64::try_from(times.get(times.len() / 2)?.as_nanos()).ok()
 }
 
 /// The answer's id and the moment of its first token, as the evidence has it.
@@ -241,7 +254,7 @@ impl Record {
     }
 }
 
-/// Telemetry of the run: spans of every sample, drawn and written to the run's folder.
+/// Telemetry of the run: spans of every sample, drawn, written to the run's folder, and sent.
 struct Traced {
     telemetry: Telemetry,
     suite: Suite,
@@ -249,13 +262,15 @@ struct Traced {
 }
 
 impl Traced {
-    fn start(folder: &Path, plan: &Plan, header: &Header) -> Self {
+    fn start(folder: &Path, sink: &str, plan: &Plan, header: &Header) -> Self {
         let info = RunInfo {
             run_id: "bench".to_owned(),
             folder: folder.to_owned(),
             host: "bench".to_owned(),
         };
-        let telemetry = Telemetry::start(&info, &|_| None);
+        let telemetry = Telemetry::start(&info, &|name| {
+            (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| sink.to_owned())
+        });
         let suite = telemetry.suite(&SuiteInfo {
             spec: plan.name.clone(),
             spec_sha256: plan.spec_sha256.clone(),
@@ -276,7 +291,9 @@ impl Traced {
         self.case.finish(&verdict::judge(evidence), closed);
         self.suite.finish(SuiteStatus::Success);
         let account = self.telemetry.finish(Duration::from_secs(5));
-        if account.written == account.spans.made && account.warnings.is_empty() {
+        let Exported { written, spans, .. } = &account;
+        let complete = [*written, spans.exported] == [spans.made; 2];
+        if complete && account.warnings.is_empty() {
             Ok(())
         } else {
             Err(format!("telemetry is not complete: {account:?}").into())

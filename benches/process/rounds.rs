@@ -24,8 +24,10 @@ pub(crate) struct Shape {
 /// How it is asked.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Load {
-    /// Most answers open at once; with [`Self::samples`] the same, all of them are.
+    /// Answers open at once.
     pub(crate) streams: u32,
+    /// Most answers open at once.
+    pub(crate) concurrency: u32,
     /// Answers in all.
     pub(crate) samples: u64,
     /// Starts a second, on average.
@@ -54,8 +56,8 @@ pub(crate) struct Task {
     pub(crate) base_url: String,
     /// Who asks.
     pub(crate) client: Client,
-    /// Whether spans are drawn and written.
-    pub(crate) telemetry: bool,
+    /// Where spans are sent, once they are drawn and written; without it there is no telemetry.
+    pub(crate) sink: Option<String>,
     /// How it asks.
     pub(crate) load: Load,
 }
@@ -94,6 +96,7 @@ fn loads(quick: bool) -> Vec<Load> {
     };
     let load = |streams, samples, rate_per_s, shape, repeats| Load {
         streams,
+        concurrency: streams,
         samples,
         rate_per_s,
         shape,
@@ -108,6 +111,11 @@ fn loads(quick: bool) -> Vec<Load> {
     vec![
         // One after the other.
         load(1, 40, 100.0, shape(50_000, 1_000, 100), 1),
+        // An answer takes 1.2 s, so that on average 100 are open; none waits for another.
+        Load {
+            concurrency: 400,
+            ..load(100, 400, 83.0, shape(200_000, 10_000, 100), 10)
+        },
         // All are open before the first one ends.
         load(500, 500, 400.0, shape(200_000, 20_000, 100), 3),
         load(2000, 2000, 800.0, shape(200_000, 50_000, 100), 1),
@@ -121,7 +129,7 @@ pub(crate) fn all(quick: bool, only: Option<u32>) -> Outcome<Vec<Row>> {
         if only.is_some_and(|streams| streams != load.streams) {
             continue;
         }
-        // What telemetry costs is compared under the middle load, which is repeated.
+        // What telemetry costs is compared under the loads that are repeated.
         let clients = CLIENTS.iter().filter(|(client, telemetry)| {
             *telemetry || *client == Client::Bare || load.repeats > 1
         });
@@ -184,10 +192,18 @@ fn round(load: Load, client: Client, telemetry: bool) -> Outcome<Round> {
     let mut truth = relay.output()?;
     let mut base_url = String::new();
     truth.read_line(&mut base_url)?;
+    let (_sink, sink_url) = if telemetry {
+        let mut sink = Role::start("sink", &())?;
+        let mut url = String::new();
+        sink.output()?.read_line(&mut url)?;
+        (Some(sink), Some(url.trim().to_owned()))
+    } else {
+        (None, None)
+    };
     let task = Task {
         base_url: base_url.trim().to_owned(),
         client,
-        telemetry,
+        sink: sink_url,
         load,
     };
     let mut said = String::new();

@@ -24,17 +24,7 @@ impl fmt::Display for Table<'_> {
             .filter(|row| row.client != Client::Bare && row.telemetry)
         {
             if let Some(off) = self.like(row, row.load, row.client, false) {
-                let more = row.rounds.iter().zip(&off.rounds).map(|(on, off)| {
-                    100.0 * (on.measured.cpu_ns as f64 / off.measured.cpu_ns as f64 - 1.0)
-                });
-                writeln!(
-                    f,
-                    "\ntelemetry at {} streams, {:?}: {:+.1} % CPU, median of {} pairs",
-                    row.load.streams,
-                    row.client,
-                    middle(more.collect()),
-                    row.rounds.len()
-                )?;
+                self.pairs(row, off, f)?;
             }
         }
         Ok(())
@@ -71,6 +61,41 @@ impl Table<'_> {
                     .map(middle)
             ),
             notes(row),
+        )
+    }
+
+    /// What telemetry costs, on beside off in the same turn; and how far apart rounds without it
+    /// are, for that much is chance.
+    fn pairs(&self, on: &Row, off: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs = || on.rounds.iter().zip(&off.rounds);
+        let more = pairs().map(|(on, off)| {
+            100.0 * (on.measured.cpu_ns as f64 / off.measured.cpu_ns as f64 - 1.0)
+        });
+        let more = sorted(more.collect());
+        let cpu = |round: &Round| round.measured.cpu_ns as f64;
+        let alone = sorted(off.rounds.iter().map(cpu).collect());
+        let chance = 100.0 * span(&alone) / middle(alone);
+        writeln!(
+            f,
+            "\ntelemetry at {} streams, {:?}, {} pairs:\n\
+             CPU {:+.1} % (median; {}); off alone spans {chance:.1} %",
+            on.load.streams,
+            on.client,
+            on.rounds.len(),
+            middle(more.clone()),
+            ends(&more, "%"),
+        )?;
+        let ttft = |round: &Round| round.measured.ttft_ns.map(|ttft| ttft as f64 / 1e3);
+        let shift = pairs().map(|(on, off)| Some(ttft(on)? - ttft(off)?));
+        let shift = sorted(shift.flatten().collect());
+        let alone = sorted(off.rounds.iter().filter_map(ttft).collect());
+        writeln!(
+            f,
+            "median ttft {:+.0} µs (median; {}); off alone spans {:.0} µs around {:.0} µs",
+            middle(shift.clone()),
+            ends(&shift, "µs"),
+            span(&alone),
+            middle(alone.clone()),
         )
     }
 
@@ -140,7 +165,28 @@ fn median(row: &Row, value: impl Fn(&Round) -> f64) -> f64 {
     middle(row.rounds.iter().map(value).collect())
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// From the least to the most of sorted values.
+fn span(sorted: &[f64]) -> f64 {
+    match sorted {
+        [first, .., last] => last - first,
+        _ => 0.0,
+    }
+}
+
+/// The least and the most of sorted values, in words.
+fn ends(sorted: &[f64], unit: &str) -> String {
+    match sorted {
+        [first, .., last] => format!("{first:+.1} to {last:+.1} {unit}"),
+        _ => "one".to_owned(),
+    }
+}
+
+fn middle(values: Vec<f64>) -> f64 {
+    let values = sorted(values);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -12,8 +12,10 @@ use clap::ValueEnum;
 
 use super::judge::{self, Judged};
 use super::{Exit, complain, results};
-use crate::report::document::{Document, Unmeasured};
-use crate::report::{annotations, json, junit, markdown};
+use crate::evidence::{Line, Reader};
+use crate::report::curves::Curves;
+use crate::report::document::{Cell, Document, Unmeasured};
+use crate::report::{annotations, html, json, junit, markdown};
 use crate::run::latest_runs;
 
 /// Runs that are looked at for one that holds evidence.
@@ -48,6 +50,8 @@ pub(super) enum Form {
     Gitlab,
     /// One JSON document, schema-versioned
     Json,
+    /// One page for a browser, with plots
+    Html,
 }
 
 /// A report and the file that it goes to.
@@ -177,7 +181,28 @@ fn render(form: Form, document: &Document<'_>, out: &mut dyn Write) -> io::Resul
         }
         Form::Gitlab => results::json(&annotations::gitlab(document), out),
         Form::Json => results::json(&json::render(document), out),
+        Form::Html => {
+            let curves: Vec<Curves> = document
+                .cells
+                .iter()
+                .map(curves)
+                .collect::<Result<_, _>>()?;
+            out.write_all(html::render(document, &curves).as_bytes())
+        }
     }
+}
+
+/// Reads a cell's record once more for what is drawn of it: its samples are not kept in memory.
+fn curves(cell: &Cell<'_>) -> io::Result<Curves> {
+    let mut reader = Reader::open(Path::new(cell.path)).map_err(io::Error::other)?;
+    let mut curves = Curves::new(reader.header());
+    while let Some(line) = reader.next_record().map_err(io::Error::other)? {
+        match line {
+            Line::Sample(sample) => curves.take(&sample),
+            Line::Close(_) | Line::Continued(_) => {}
+        }
+    }
+    Ok(curves)
 }
 
 /// The path of a spec below the checkout of a GitHub workflow; as it is everywhere else.

@@ -3,15 +3,18 @@
 //! Strict about what the protocol requires and blind to everything it does not name. Events have a
 //! life cycle here, so a reader remembers which blocks are open; it holds no text.
 
+mod kept;
 mod wire;
 
 use serde_json::{Map, Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::Text;
+use super::twin::Twin;
 use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
+pub(super) use kept::Kept;
 use wire::{
     Answer, Block, BlockKind, BlockType, Counts, Delta, DeltaType, Event, EventType, Input, Kind,
     Message, Piece,
@@ -117,16 +120,18 @@ impl Life {
     /// Reads one event.
     pub(super) fn frame(
         &mut self,
+        twin: &mut Twin<Kept>,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
-        let read = self.event(frame, sink);
+        let read = self.any(twin, frame, sink);
         self.lost |= read.is_err();
         read
     }
 
-    fn event(
+    fn any(
         &mut self,
+        twin: &mut Twin<Kept>,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
@@ -138,10 +143,26 @@ impl Life {
             said(frame.data, sink);
             return Ok(());
         }
-        let event = match serde_json::from_str::<Event<'_>>(frame.data) {
-            Ok(event) => event,
-            Err(error) => return foreign(frame, &error, sink),
-        };
+        if let Some(event) = twin.find(frame.data) {
+            return self.event(frame, named, &event, sink);
+        }
+        match serde_json::from_str::<Event<'_>>(frame.data) {
+            Ok(event) => {
+                let read = self.event(frame, named, &event, sink);
+                twin.learn(frame.data, &event);
+                read
+            }
+            Err(error) => foreign(frame, &error, sink),
+        }
+    }
+
+    fn event(
+        &mut self,
+        frame: Frame<'_>,
+        named: Option<Kind>,
+        event: &Event<'_>,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
         let (kind, flaw) = match event.kind {
             Some(EventType(Some(kind))) => (kind, named_otherwise(frame.name, named, kind)),
             None if event.error.is_none() && named.is_some() => {
@@ -165,7 +186,7 @@ impl Life {
             | Kind::MessageDelta
             | Kind::MessageStop => {}
         }
-        self.read(kind, &event, flaw, sink);
+        self.read(kind, event, flaw, sink);
         if frame.name == "message" && !self.unnamed {
             self.unnamed = true;
             sink(Signal::Odd(Warning::MissingEventName));

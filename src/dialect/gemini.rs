@@ -5,16 +5,20 @@
 //! models say `STOP` in every event, so that one in the first event is held until what follows, or
 //! the body's end, shows what it was.
 
+mod kept;
 mod request;
 mod wire;
 
 use serde_json::Value;
 
-use super::error::{Said, said_by, said_in};
+use super::error::Said;
+use super::foreign::foreign;
 use super::member::{Few, Text};
-use super::{DeltaKind, Frame, Signal, Stop, Unreadable, pruned};
+use super::twin::Twin;
+use super::{DeltaKind, Frame, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
+pub(super) use kept::Kept;
 pub(super) use request::body;
 use wire::{Call, Candidate, Counts, Part, Response};
 
@@ -75,9 +79,16 @@ impl Life {
     /// Reads one event.
     pub(super) fn frame(
         &mut self,
+        twin: &mut Twin<Kept>,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
+        if frame.name != "error"
+            && let Some(response) = twin.find(frame.data)
+        {
+            self.event(&response, sink);
+            return Ok(());
+        }
         if frame.data.trim_ascii().is_empty() {
             match frame.name {
                 "error" => sink(no_words()),
@@ -89,10 +100,15 @@ impl Life {
         let Some(response) = own(frame, sink)? else {
             return Ok(());
         };
-        if self.response(&response, sink) && !self.is_open() {
+        self.event(&response, sink);
+        twin.learn(frame.data, &response);
+        Ok(())
+    }
+
+    fn event(&mut self, response: &Response<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
+        if self.response(response, sink) && !self.is_open() {
             sink(Signal::Terminator);
         }
-        Ok(())
     }
 
     /// The body has ended: a finish that was held was the last.
@@ -375,45 +391,8 @@ fn own<'a>(
         Ok(_) => None,
         Err(fault) => Some(fault),
     };
-    foreign(frame, fault, sink)?;
+    foreign(frame, |value| reason(value, fault), sink)?;
     Ok(None)
-}
-
-/// Data that is no chunk: broken JSON, an error, a named event of the relay's own, or a fault.
-fn foreign(
-    frame: Frame<'_>,
-    fault: Option<serde_json::Error>,
-    sink: &mut dyn FnMut(Signal<'_>),
-) -> Result<(), Unreadable> {
-    let value = match pruned::value(frame.data) {
-        Ok(value) => value,
-        Err(_) if frame.name == "error" => {
-            sink(Signal::Error {
-                code: None,
-                message: Some(frame.data),
-            });
-            return Ok(());
-        }
-        Err(fault) => return Err(fault),
-    };
-    let said = if frame.name == "error" {
-        Some(said_by(&value))
-    } else {
-        said_in(&value)
-    };
-    if let Some(said) = said {
-        sink(Signal::Error {
-            code: said.code.as_deref(),
-            message: said.message.as_deref(),
-        });
-        return Ok(());
-    }
-    let heartbeat = value.get("type").and_then(Value::as_str) == Some("ping");
-    if frame.name != "message" || heartbeat {
-        sink(Signal::Odd(Warning::UnknownEvent));
-        return Ok(());
-    }
-    Err(Unreadable::Shape(reason(&value, fault)))
 }
 
 /// Names the fault of a JSON value that is no chunk, without any of its content.

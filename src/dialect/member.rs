@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// A string, lent from the input unless it holds escapes.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 struct TextVisitor;
@@ -36,8 +36,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// A copy of a string that outlives the input.
+pub(super) fn owned(text: Option<&Text<'_>>) -> Option<String> {
+    text.map(|text| text.0.clone().into_owned())
+}
+
+/// The string that such a copy was made of.
+pub(super) fn lent(text: Option<&String>) -> Option<Text<'_>> {
+    text.map(|text| Text(Cow::Borrowed(text)))
+}
+
 /// A string of which only its being there counts.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Present;
 
 struct PresentVisitor;
@@ -61,7 +71,7 @@ impl<'de> Deserialize<'de> for Present {
 }
 
 /// A member outside the protocol's own schema: a string counts, anything else is passed over.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Loose<'a>(pub(super) Option<Cow<'a, str>>);
 
 struct LooseVisitor;
@@ -123,13 +133,26 @@ impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
 /// A list of more than `MOST` items is an error. Lists within lists multiply, and an item can be
 /// thirty times as large as its text, so the limits of an outer list and its inner ones together
 /// bound what an event can take.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Few<T, const MOST: usize = 1024> {
     first: Option<T>,
     rest: Vec<T>,
 }
 
 impl<T, const MOST: usize> Few<T, MOST> {
+    /// A list of one item.
+    pub(super) fn one(item: T) -> Self {
+        Self {
+            first: Some(item),
+            rest: Vec::new(),
+        }
+    }
+
+    /// The item of a list that has no other.
+    pub(super) fn only(&self) -> Option<&T> {
+        self.first.as_ref().filter(|_| self.rest.is_empty())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(&self.rest)
     }

@@ -2,18 +2,19 @@
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
-mod twin;
+mod kept;
 mod wire;
 
 use serde_json::{Map, Value, json};
 
-use super::error::{Said, said_by, said_in};
+use super::error::Said;
+use super::foreign::foreign;
 use super::member::{Few, Loose, Text};
-use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
+use super::twin::Twin;
+use super::{DeltaKind, Frame, Prompt, Signal, Stop, Unreadable};
 use crate::observation::{Usage, Warning};
 
-pub(super) use twin::Twin;
-use twin::Watch;
+pub(super) use kept::Kept;
 use wire::{Chunk, Completion, Counts, Delta, Object};
 
 /// Path of the request, under a base URL that ends in `/v1`.
@@ -50,27 +51,14 @@ pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
 
 /// Reads one event.
 pub(super) fn frame(
-    twin: &mut Twin,
+    twin: &mut Twin<Kept>,
     frame: Frame<'_>,
     sink: &mut dyn FnMut(Signal<'_>),
 ) -> Result<(), Unreadable> {
-    if frame.name != "message" || !twin.is_learning(frame.data) {
-        return read(frame, sink);
-    }
-    if twin.read(frame.data, sink) {
+    if let Some(chunk) = twin.find(frame.data) {
+        read(frame, &chunk, sink);
         return Ok(());
     }
-    let mut watch = Watch::default();
-    read(frame, &mut |signal| {
-        watch.signal(&signal, frame.data);
-        sink(signal);
-    })?;
-    twin.learn(frame.data, watch);
-    Ok(())
-}
-
-/// Reads one event by parsing it.
-fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unreadable> {
     if is_end_mark(frame.data) {
         sink(Signal::Terminator);
         return Ok(());
@@ -84,13 +72,21 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         }
         return Ok(());
     }
-    let chunk = match serde_json::from_str::<Chunk<'_>>(frame.data) {
-        Ok(chunk) => chunk,
-        Err(error) => return foreign(frame, &error, sink),
-    };
+    match serde_json::from_str::<Chunk<'_>>(frame.data) {
+        Ok(chunk) => {
+            read(frame, &chunk, sink);
+            twin.learn(frame.data, &chunk);
+            Ok(())
+        }
+        Err(error) => foreign(frame, |value| reason(value, &error), sink),
+    }
+}
+
+/// Says what a chunk says.
+fn read(frame: Frame<'_>, chunk: &Chunk<'_>, sink: &mut dyn FnMut(Signal<'_>)) {
     if frame.name == "error" {
         sink(no_words());
-        return Ok(());
+        return;
     }
     let role = chunk
         .choices
@@ -103,7 +99,7 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         role,
         sink,
     );
-    if let Some(flaw) = flaw(&chunk) {
+    if let Some(flaw) = flaw(chunk) {
         sink(Signal::Flaw(flaw));
     }
     error(chunk.error.as_deref(), sink);
@@ -115,7 +111,6 @@ fn read(frame: Frame<'_>, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unread
         finish(choice.index, choice.finish_reason.as_ref(), sink);
     }
     usage(chunk.usage.as_deref(), sink);
-    Ok(())
 }
 
 /// Reads a whole answer that was not streamed.
@@ -127,7 +122,7 @@ pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(),
                 name: "message",
                 data: body,
             };
-            return foreign(frame, &error, sink);
+            return foreign(frame, |value| reason(value, &error), sink);
         }
     };
     if whole.choices.is_empty() && whole.error.is_none() {
@@ -159,43 +154,6 @@ fn no_words() -> Signal<'static> {
         code: None,
         message: None,
     }
-}
-
-/// Data that is no chunk: broken JSON, an error, a named event of the relay's own, or a fault.
-fn foreign(
-    frame: Frame<'_>,
-    error: &serde_json::Error,
-    sink: &mut dyn FnMut(Signal<'_>),
-) -> Result<(), Unreadable> {
-    let value = match pruned::value(frame.data) {
-        Ok(value) => value,
-        Err(_) if frame.name == "error" => {
-            sink(Signal::Error {
-                code: None,
-                message: Some(frame.data),
-            });
-            return Ok(());
-        }
-        Err(fault) => return Err(fault),
-    };
-    let said = if frame.name == "error" {
-        Some(said_by(&value))
-    } else {
-        said_in(&value)
-    };
-    if let Some(said) = said {
-        sink(Signal::Error {
-            code: said.code.as_deref(),
-            message: said.message.as_deref(),
-        });
-        return Ok(());
-    }
-    let heartbeat = value.get("type").and_then(Value::as_str) == Some("ping");
-    if frame.name != "message" || heartbeat {
-        sink(Signal::Odd(Warning::UnknownEvent));
-        return Ok(());
-    }
-    Err(Unreadable::Shape(reason(&value, error)))
 }
 
 /// Names the fault of a JSON value that is no chunk, without any of its content.
@@ -388,7 +346,11 @@ mod tests {
         said_after(&mut Twin::default(), name, data)
     }
 
-    fn said_after(twin: &mut Twin, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
+    fn said_after(
+        twin: &mut Twin<Kept>,
+        name: &str,
+        data: &str,
+    ) -> Result<Vec<String>, Unreadable> {
         let mut said = Vec::new();
         frame(twin, Frame { name, data }, &mut |signal| {
             said.push(match signal {

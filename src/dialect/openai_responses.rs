@@ -2,6 +2,7 @@
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
+mod kept;
 mod life;
 #[cfg(test)]
 mod tests;
@@ -11,9 +12,11 @@ use serde_json::{Value, json};
 
 use super::error::{Said, said_by, said_in};
 use super::member::{Loose, Text};
+use super::twin::Twin;
 use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
 use crate::observation::{Usage, Warning};
 
+pub(super) use kept::Kept;
 use life::{Cycle, Fault, ItemKind, PartKind, Place, Words, words_of};
 use wire::{Counts, Event, Kind, Name, Response};
 
@@ -86,9 +89,26 @@ impl Life {
     /// Reads one event.
     pub(super) fn frame(
         &mut self,
+        twin: &mut Twin<Kept>,
         frame: Frame<'_>,
         sink: &mut dyn FnMut(Signal<'_>),
     ) -> Result<(), Unreadable> {
+        let read = self.any(twin, frame, sink);
+        if read.is_err() {
+            self.cycle.skip();
+        }
+        read
+    }
+
+    fn any(
+        &mut self,
+        twin: &mut Twin<Kept>,
+        frame: Frame<'_>,
+        sink: &mut dyn FnMut(Signal<'_>),
+    ) -> Result<(), Unreadable> {
+        if let Some(event) = twin.find(frame.data) {
+            return self.event(frame, &event, sink);
+        }
         if is_habit(frame.data) {
             sink(Signal::Odd(Warning::UnknownEvent));
             return Ok(());
@@ -101,14 +121,14 @@ impl Life {
             }
             return Ok(());
         }
-        let read = match serde_json::from_str::<Event<'_>>(frame.data) {
-            Ok(event) => self.event(frame, &event, sink),
+        match serde_json::from_str::<Event<'_>>(frame.data) {
+            Ok(event) => {
+                let read = self.event(frame, &event, sink);
+                twin.learn(frame.data, &event);
+                read
+            }
             Err(error) => self.foreign(frame, Some(&error), sink),
-        };
-        if read.is_err() {
-            self.cycle.skip();
         }
-        read
     }
 
     /// The body has ended; what is still open was let go of.

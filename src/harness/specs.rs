@@ -1,5 +1,6 @@
-//! Spec files of a folder, parsed and resolved; every mistake of every file at once.
+//! Spec files of folders and specs made in code, parsed and resolved; every mistake at once.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,21 @@ use std::path::{Path, PathBuf};
 use crate::plan;
 use crate::run::{self, LoadError, Planned};
 
-/// All specs of a folder, resolved, in the order of their file names.
+/// Where specs come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The files of a folder, relative to the package.
+    Folder(PathBuf),
+    /// A text that the test's own code has made, and what mistakes in it are shown under.
+    Text {
+        /// Name.
+        name: String,
+        /// YAML.
+        text: String,
+    },
+}
+
+/// All specs, resolved, in the order of their sources and of the file names of a folder.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) plans: Vec<Planned>,
@@ -22,8 +37,9 @@ enum Mistake {
     Spec(LoadError),
     Folder(PathBuf, io::Error),
     NoSpecs(PathBuf),
+    Nothing,
     Profile(String),
-    SameTest(String, PathBuf),
+    SameTest(String, String),
 }
 
 impl Mistakes {
@@ -44,10 +60,15 @@ impl Mistakes {
                      give `relayproof::main` another folder\n",
                     folder.display()
                 ),
-                Mistake::SameTest(name, path) => format!(
-                    "error: the test `{name}` of {} is there already\n  = help: rename the relay or \
-                     the workload in one of the two specs; tests are told apart by their names\n",
-                    path.display()
+                Mistake::Nothing => {
+                    "error: there is no spec to test by\n  = help: give the suite a \
+                                     folder with `specs` or a text with `spec_text`\n"
+                        .to_owned()
+                }
+                Mistake::SameTest(name, source) => format!(
+                    "error: the test `{name}` of {source} is there already\n  = help: rename the \
+                     relay or the workload in one of the two specs; tests are told apart by their \
+                     names\n"
                 ),
             };
             text.push_str(&words);
@@ -56,38 +77,28 @@ impl Mistakes {
     }
 }
 
-/// Reads all specs of `folder`.
-pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mistakes> {
-    let mut mistakes = Vec::new();
-    let mut plans: Vec<Planned> = Vec::new();
-    let mut names = std::collections::BTreeSet::new();
-    let files = match spec_files(folder) {
-        Ok(files) => files,
-        Err(error) => return Err(Mistakes(vec![Mistake::Folder(folder.to_owned(), error)])),
-    };
-    for path in &files {
-        match run::load(path, profile) {
-            Ok(planned) => {
-                let clash = planned
-                    .plan
-                    .cells
-                    .iter()
-                    .flat_map(|cell| {
-                        cell.objectives
-                            .iter()
-                            .map(|objective| test_name(cell, objective))
-                    })
-                    .find(|name| !names.insert(name.clone()));
-                if let Some(name) = clash {
-                    mistakes.push(Mistake::SameTest(name, path.clone()));
-                }
-                plans.push(planned);
+/// Reads all specs of all sources; `package` is where relative paths start.
+pub(super) fn load(
+    package: &Path,
+    sources: &[Source],
+    profile: Option<&str>,
+) -> Result<Loaded, Mistakes> {
+    let mut loading = Loading::default();
+    for source in sources {
+        match source {
+            Source::Folder(folder) => loading.folder(&package.join(folder), profile),
+            Source::Text { name, text } => {
+                loading.add(name, run::plan_text(name, text, package, profile));
             }
-            Err(error) => mistakes.push(Mistake::Spec(error)),
         }
     }
-    if files.is_empty() {
-        mistakes.push(Mistake::NoSpecs(folder.to_owned()));
+    let Loading {
+        mut mistakes,
+        plans,
+        ..
+    } = loading;
+    if mistakes.is_empty() && plans.is_empty() {
+        mistakes.push(Mistake::Nothing);
     }
     if mistakes.is_empty()
         && let Some(unknown) = run::unknown_profile(profile, &plans)
@@ -98,6 +109,53 @@ pub(super) fn load(folder: &Path, profile: Option<&str>) -> Result<Loaded, Mista
         Ok(Loaded { plans })
     } else {
         Err(Mistakes(mistakes))
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Loading {
+    mistakes: Vec<Mistake>,
+    plans: Vec<Planned>,
+    names: BTreeSet<String>,
+}
+
+impl Loading {
+    fn folder(&mut self, folder: &Path, profile: Option<&str>) {
+        match spec_files(folder) {
+            Err(error) => self
+                .mistakes
+                .push(Mistake::Folder(folder.to_owned(), error)),
+            Ok(files) if files.is_empty() => {
+                self.mistakes.push(Mistake::NoSpecs(folder.to_owned()));
+            }
+            Ok(files) => {
+                for path in files {
+                    self.add(&path.display().to_string(), run::load(&path, profile));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, source: &str, planned: Result<Planned, LoadError>) {
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(error) => return self.mistakes.push(Mistake::Spec(error)),
+        };
+        let clash = planned
+            .plan
+            .cells
+            .iter()
+            .flat_map(|cell| {
+                let objectives = cell.objectives.iter();
+                objectives.map(|objective| test_name(cell, objective))
+            })
+            .find(|name| !self.names.insert(name.clone()));
+        if let Some(name) = clash {
+            self.mistakes
+                .push(Mistake::SameTest(name, source.to_owned()));
+        }
+        self.plans.push(planned);
     }
 }
 

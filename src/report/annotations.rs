@@ -94,7 +94,7 @@ fn standing_word(standing: Standing, decision: Decision) -> &'static str {
     match (standing, decision) {
         (_, Decision::Violated) => "violated",
         (_, Decision::Pass) => "passed",
-        (Standing::Broken, _) => "not measured",
+        (Standing::Broken, _) => "invalid",
         (_, Decision::Inconclusive(_)) => "inconclusive",
     }
 }

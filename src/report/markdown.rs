@@ -114,7 +114,7 @@ const fn mark(standing: Standing) -> &'static str {
         Standing::Warned => "⚠️ warning",
         Standing::Violated => "❌ violated",
         Standing::Open => "❔ inconclusive",
-        Standing::Broken => "⛔ not measured",
+        Standing::Broken => "⛔ invalid",
     }
 }
 

@@ -76,6 +76,16 @@ pub(super) struct Answer {
     frame_output: bool,
 }
 
+/// How many characters a text has; most pieces are short and ASCII.
+fn characters(text: &str) -> u64 {
+    let count = if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
+    };
+    count as u64
+}
+
 impl Answer {
     pub(super) fn new(asked_model: &str, detect: &Detect) -> Self {
         Self {
@@ -207,7 +217,7 @@ impl Answer {
         if text.is_empty() {
             return;
         }
-        if text.contains('\u{FFFD}') {
+        if !text.is_ascii() && text.contains('\u{FFFD}') {
             notes.find(Class::ReplacementChars, spot, "U+FFFD in the output");
         }
         match kind {
@@ -234,7 +244,7 @@ impl Answer {
             );
         }
         self.frame_output = true;
-        let chars = texts.iter().map(|text| text.chars().count() as u64);
+        let chars = texts.iter().map(|text| characters(text));
         let chars = chars.sum::<u64>();
         self.frame_chars += chars;
         chars

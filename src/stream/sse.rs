@@ -271,10 +271,13 @@ impl Decoder {
         lent: &mut Option<&'c str>,
         sink: &mut impl FnMut(Item<'_>),
     ) {
-        let (name, value) = match line.strip_prefix("data:") {
-            Some(value) => ("data", value),
-            None => line.split_once(':').unwrap_or((line, "")),
-        };
+        let common = ["data", "event"].into_iter().find_map(|name| {
+            let value = line.strip_prefix(name)?.strip_prefix(':')?;
+            Some((name, value))
+        });
+        let (name, value) = common
+            .or_else(|| line.split_once(':'))
+            .unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
             "data" => {

@@ -1,5 +1,5 @@
-//! The `OTEL_*` variables, `TRACEPARENT` and `TRACESTATE`: what they ask for, and a warning for
-//! each one that is set and not honoured.
+//! The `OTEL_*` variables, `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`: what they ask for, and a
+//! warning for each one that is set and not honoured.
 //!
 //! Reads through a lookup that the caller passes, never the process environment itself. Values of
 //! header variables are secrets: they are in no message and no `Debug`.
@@ -18,14 +18,22 @@ use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::RunInfo;
-use super::semconv;
+use super::clean::percent_decoded;
+use super::metrics::Temporality;
+use super::semconv::metric::Edition;
+use super::{RunInfo, baggage, ci, semconv};
 
 /// A look-up of one environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Longest wait for one export request, unless a variable says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time between two reports of metrics, unless a variable says otherwise.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest time for one report of metrics, unless a variable says otherwise.
+const DEFAULT_EXPORT: Duration = Duration::from_secs(30);
 
 /// Variables that other tools honour and this one does not: what they would change.
 const NOT_HONOURED: &[&str] = &[
@@ -34,13 +42,7 @@ const NOT_HONOURED: &[&str] = &[
     "OTEL_PROPAGATORS",
     "OTEL_TRACES_SAMPLER",
     "OTEL_TRACES_SAMPLER_ARG",
-    "OTEL_METRICS_EXPORTER",
-    "OTEL_METRIC_EXPORT_INTERVAL",
-    "OTEL_METRIC_EXPORT_TIMEOUT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-    "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
-    "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
     "OTEL_BSP_SCHEDULE_DELAY",
     "OTEL_BSP_EXPORT_TIMEOUT",
     "OTEL_BSP_MAX_QUEUE_SIZE",
@@ -64,6 +66,8 @@ pub enum Signal {
     Traces,
     /// Log records.
     Logs,
+    /// Metrics.
+    Metrics,
 }
 
 impl Signal {
@@ -72,6 +76,7 @@ impl Signal {
         match self {
             Self::Traces => "TRACES",
             Self::Logs => "LOGS",
+            Self::Metrics => "METRICS",
         }
     }
 
@@ -80,6 +85,7 @@ impl Signal {
         match self {
             Self::Traces => "v1/traces",
             Self::Logs => "v1/logs",
+            Self::Metrics => "v1/metrics",
         }
     }
 }
@@ -162,6 +168,21 @@ impl fmt::Debug for Endpoint {
     }
 }
 
+/// How metrics are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Time between two reports while the run lasts.
+    pub interval: Duration,
+    /// Longest time for one of them, repeated requests included.
+    pub timeout: Duration,
+    /// Whether a report says everything since the start.
+    pub temporality: Temporality,
+    /// Which names the GenAI metrics have.
+    pub edition: Edition,
+    /// Whether values carry the samples that they come from.
+    pub exemplars: bool,
+}
+
 /// What the environment asks for.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -169,6 +190,12 @@ pub struct Settings {
     pub traces: Destination,
     /// Where logs go.
     pub logs: Destination,
+    /// Where metrics go.
+    pub metrics: Destination,
+    /// How metrics are reported.
+    pub reading: Reading,
+    /// Entries of `BAGGAGE` that may be shown.
+    pub baggage: Vec<(String, String)>,
     /// The span of the CI job that started us.
     pub ci: Option<SpanContext>,
     /// Who emits.
@@ -192,7 +219,9 @@ impl Settings {
         };
         let traces = destination(Signal::Traces);
         let logs = destination(Signal::Logs);
+        let metrics = destination(Signal::Metrics);
         warnings.dedup();
+        let reading = env.reading(&mut warnings);
         let ignored: Vec<_> = NOT_HONOURED
             .iter()
             .copied()
@@ -204,6 +233,12 @@ impl Settings {
         Self {
             traces,
             logs,
+            metrics,
+            reading,
+            baggage: baggage::shown(
+                &env.value("BAGGAGE").unwrap_or_default(),
+                &env.value("RELAYPROOF_BAGGAGE_KEYS").unwrap_or_default(),
+            ),
             ci: env.ci(),
             resource: env.resource(run),
             warnings,
@@ -360,6 +395,63 @@ impl Env<'_> {
         }
     }
 
+    /// How metrics are to be reported; what cannot be read is a warning and the default.
+    fn reading(&self, warnings: &mut Vec<String>) -> Reading {
+        let mut length = |name: &str, default: Duration| match self.value(name) {
+            None => default,
+            Some(text) => match text.parse() {
+                Ok(ms @ 1..) => Duration::from_millis(ms),
+                Ok(0) | Err(_) => {
+                    let default = default.as_millis();
+                    warnings.push(format!(
+                        "{name} must be a number of milliseconds above 0; {default} is assumed"
+                    ));
+                    Duration::from_millis(u64::try_from(default).unwrap_or(u64::MAX))
+                }
+            },
+        };
+        let interval = length("OTEL_METRIC_EXPORT_INTERVAL", DEFAULT_INTERVAL);
+        let timeout = length("OTEL_METRIC_EXPORT_TIMEOUT", DEFAULT_EXPORT);
+        let mut choice = |name: &str, known: &[&str]| {
+            let text = self.value(name)?.to_ascii_lowercase();
+            let at = known.iter().position(|known| *known == text);
+            if at.is_none() {
+                let known = known.join(", ");
+                warnings.push(format!("{name} is none of {known}; the first is assumed"));
+            }
+            at
+        };
+        let temporality = choice(
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            &["cumulative", "delta", "lowmemory"],
+        );
+        let filter = choice(
+            "OTEL_METRICS_EXEMPLAR_FILTER",
+            &["trace_based", "always_on", "always_off"],
+        );
+        let opted = self
+            .value("OTEL_SEMCONV_STABILITY_OPT_IN")
+            .is_some_and(|list| {
+                list.split(',')
+                    .any(|entry| entry.trim() == "gen_ai_latest_experimental")
+            });
+        Reading {
+            interval,
+            timeout,
+            // None of our metrics is read on demand, so the third is the second.
+            temporality: match temporality {
+                Some(1 | 2) => Temporality::Delta,
+                Some(_) | None => Temporality::Cumulative,
+            },
+            edition: if opted {
+                Edition::Latest
+            } else {
+                Edition::Released
+            },
+            exemplars: filter != Some(2),
+        }
+    }
+
     /// The remote span that `TRACEPARENT` names; anything malformed is as if it were not set.
     fn ci(&self) -> Option<SpanContext> {
         let carrier: HashMap<String, String> = ["traceparent", "tracestate"]
@@ -384,6 +476,8 @@ impl Env<'_> {
             (semconv::SERVICE_INSTANCE_ID.to_owned(), instance(run)),
             (semconv::HOST_NAME.to_owned(), run.host.clone()),
         ]);
+        let pipeline = ci::detect(self.lookup).into_iter();
+        attributes.extend(pipeline.map(|(name, value)| (name.to_owned(), value)));
         let listed = self.value("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
         for pair in listed.split(',') {
             if let Some((key, value)) = pair.split_once('=')
@@ -419,21 +513,4 @@ fn instance(run: &RunInfo) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
-}
-
-/// Undoes `%xx`; `None` when the result is no UTF-8. A `%` without two hex digits stays.
-fn percent_decoded(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = bytes
-            .get(at + 1..at + 3)
-            .filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit))
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(hex.unwrap_or(byte));
-        at += if hex.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8(decoded).ok()
 }

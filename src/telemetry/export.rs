@@ -4,40 +4,39 @@
 //! bounded and waits for the disk; the way out to the network is bounded too, and what finds no
 //! room there is dropped and counted, because the file already has it.
 
+mod courier;
+#[cfg(feature = "grpc")]
+mod grpc;
+mod metrics;
 mod otlp;
 mod outbox;
+mod thread;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError, sync_channel,
+    Receiver, RecvTimeoutError, SendError, SyncSender, TrySendError, sync_channel,
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry::trace::SpanContext;
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLogRecord;
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::env::{Destination, Settings};
+use super::env::Settings;
 use super::file::{NAME, SpanFile};
+use super::metrics::CellMeter;
 use super::spans::{CellSpans, SampleFacts};
 use crate::evidence::Sample;
-use outbox::Outbox;
+use crate::verdict::Verdict;
+use thread::Thread;
 
 /// Items that may wait for the exporter thread.
 const MAX_WAITING: usize = 1024;
-
-/// Spans that may wait for the network: about 700 samples, 10 MiB.
-const MAX_SPANS: usize = 8192;
-
-/// Log records that may wait for the network.
-const MAX_LOGS: usize = 1024;
 
 /// Longest wait for the thread's end, after which one that hangs in the file system is left behind.
 const PATIENCE: Duration = Duration::from_millis(5_500);
@@ -45,12 +44,17 @@ const PATIENCE: Duration = Duration::from_millis(5_500);
 /// When everything must be out, once that is known.
 type Deadline = watch::Receiver<Option<Instant>>;
 
+/// Why the last request of one signal failed, for the warning at the end.
+type Trouble = Arc<Mutex<Option<String>>>;
+
 /// One item for the exporter thread.
 pub(super) enum Work {
     /// Draw and export a sample.
     Sample {
         /// Its cell.
         cell: Arc<CellSpans>,
+        /// The cell's metrics.
+        meter: Arc<CellMeter>,
         /// Its evidence.
         sample: Box<Sample>,
         /// What judging says of it.
@@ -60,6 +64,13 @@ pub(super) enum Work {
     },
     /// Export spans that are drawn.
     Spans(Vec<SpanData>),
+    /// Set what a cell's verdicts say.
+    Verdicts {
+        /// The cell's metrics.
+        meter: Arc<CellMeter>,
+        /// Its verdicts.
+        verdicts: Vec<Verdict>,
+    },
     /// Export a log record.
     Log(Box<(SdkLogRecord, InstrumentationScope)>),
     /// Write what is waiting, send until this moment, and end.
@@ -87,11 +98,15 @@ impl Tally {
 pub(super) struct Ledger {
     pub(super) spans: Tally,
     pub(super) logs: Tally,
+    /// Data points of metrics.
+    pub(super) points: Tally,
+    /// Whether the last report of metrics did not arrive as a whole.
+    pub(super) stale: AtomicBool,
     pub(super) written: AtomicU64,
     /// Troubles with the file or with setting an exporter up.
     pub(super) warnings: Mutex<Vec<String>>,
-    /// Why the last export of spans, and of logs, failed.
-    pub(super) trouble: [Arc<Mutex<Option<String>>>; 2],
+    /// Why the last export of spans, of logs, and of metrics failed.
+    pub(super) trouble: [Trouble; 3],
 }
 
 impl Ledger {
@@ -134,8 +149,9 @@ impl Inlet {
                     sample,
                     facts,
                     case,
+                    ..
                 } => cell.sample(&sample, &facts, case.as_ref()).len(),
-                Work::Log(_) | Work::Finish(_) => 0,
+                Work::Verdicts { .. } | Work::Log(_) | Work::Finish(_) => 0,
             };
             Tally::add(&self.ledger.spans.made, lost);
             Tally::add(&self.ledger.spans.dropped, lost);
@@ -189,11 +205,9 @@ impl Exporter {
             ledger: Arc::clone(&ledger),
             wake: Arc::clone(&wake),
             work,
-            traces: settings.traces.clone(),
-            logs: settings.logs.clone(),
-            resource: settings.resource.clone(),
+            settings: settings.clone(),
         };
-        let spawned = thread::Builder::new()
+        let spawned = std::thread::Builder::new()
             .name("relayproof-export".to_owned())
             .spawn(move || {
                 thread.run();
@@ -220,132 +234,6 @@ impl Exporter {
         if let Err(RecvTimeoutError::Timeout) = lock(&self.ended).recv_timeout(PATIENCE) {
             self.ledger
                 .warn("telemetry hangs; its account is not complete".to_owned());
-        }
-    }
-}
-
-/// Everything that moves into the thread.
-struct Thread {
-    file: Option<SpanFile>,
-    ledger: Arc<Ledger>,
-    wake: Arc<Notify>,
-    work: Receiver<Work>,
-    traces: Destination,
-    logs: Destination,
-    resource: Resource,
-}
-
-impl Thread {
-    fn run(mut self) {
-        // Our own exports must not become log records that are exported in turn.
-        let _quiet = opentelemetry::Context::enter_telemetry_suppressed_scope();
-        let runtime = match tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-        {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                self.ledger
-                    .warn(format!("no runtime for telemetry: {error}"));
-                return;
-            }
-        };
-        runtime.block_on(async {
-            let (close, deadline) = watch::channel(None);
-            let spans = Outbox::new(MAX_SPANS);
-            let logs = Outbox::new(MAX_LOGS);
-            let span_sink = self.sink(&self.traces, 0, &deadline, otlp::spans);
-            let log_sink = self.sink(&self.logs, 1, &deadline, otlp::logs);
-            let ledger = Arc::clone(&self.ledger);
-            let networks = (span_sink.is_some(), log_sink.is_some());
-            let intake = self.take_in(networks, &spans, &logs, &close);
-            let out = async {
-                if let Some(sink) = &span_sink {
-                    spans.send(sink, &ledger.spans, deadline.clone()).await;
-                }
-            };
-            let log_out = async {
-                if let Some(sink) = &log_sink {
-                    logs.send(sink, &ledger.logs, deadline.clone()).await;
-                }
-            };
-            tokio::join!(intake, out, log_out);
-        });
-        // A client in the middle of a request does not hold the end up.
-        runtime.shutdown_background();
-    }
-
-    /// Builds one exporter; failing to is a warning.
-    fn sink<S>(
-        &self,
-        destination: &Destination,
-        signal: usize,
-        deadline: &Deadline,
-        build: impl FnOnce(
-            &Destination,
-            &Resource,
-            Arc<Mutex<Option<String>>>,
-            Deadline,
-        ) -> Result<Option<S>, String>,
-    ) -> Option<S> {
-        let trouble = Arc::clone(&self.ledger.trouble[signal]);
-        build(destination, &self.resource, trouble, deadline.clone()).unwrap_or_else(|warning| {
-            self.ledger.warn(warning);
-            None
-        })
-    }
-
-    /// Takes items in until told to finish.
-    async fn take_in(
-        &mut self,
-        (span_network, log_network): (bool, bool),
-        spans: &Outbox<SpanData>,
-        logs: &Outbox<(SdkLogRecord, InstrumentationScope)>,
-        close: &watch::Sender<Option<Instant>>,
-    ) {
-        let end = loop {
-            let drawn = match self.work.try_recv() {
-                Ok(Work::Sample {
-                    cell,
-                    sample,
-                    facts,
-                    case,
-                }) => cell.sample(&sample, &facts, case.as_ref()),
-                Ok(Work::Spans(spans)) => spans,
-                Ok(Work::Log(log)) => {
-                    if log_network {
-                        logs.put(vec![*log], &self.ledger.logs);
-                    }
-                    continue;
-                }
-                Ok(Work::Finish(end)) => break end,
-                Err(TryRecvError::Empty) => {
-                    self.wake.notified().await;
-                    continue;
-                }
-                Err(TryRecvError::Disconnected) => break Instant::now(),
-            };
-            Tally::add(&self.ledger.spans.made, drawn.len());
-            self.write(&drawn);
-            if span_network {
-                spans.put(drawn, &self.ledger.spans);
-            }
-            // The senders share this thread.
-            tokio::task::yield_now().await;
-        };
-        close.send_replace(Some(end));
-    }
-
-    fn write(&mut self, spans: &[SpanData]) {
-        let Some(file) = &mut self.file else {
-            return;
-        };
-        match file.write(spans) {
-            Ok(()) => Tally::add(&self.ledger.written, spans.len()),
-            Err(error) => {
-                self.ledger
-                    .warn(format!("{NAME}: {error}; some spans are not kept"));
-            }
         }
     }
 }

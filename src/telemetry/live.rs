@@ -21,6 +21,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::export::{Inlet, Work, lock};
+use super::metrics::CellMeter;
 use super::semconv;
 use super::spans::{
     CellSpans, SampleFacts, SampleOutcome, context, hashed_trace_id, sample_context, scope, span_id,
@@ -100,6 +101,7 @@ pub(super) struct Stage {
     making: Arc<Mutex<()>>,
     inlet: Inlet,
     ci: Option<SpanContext>,
+    baggage: Arc<[(String, String)]>,
 }
 
 impl Stage {
@@ -110,6 +112,7 @@ impl Stage {
         resource: Resource,
         inlet: Inlet,
         ci: Option<SpanContext>,
+        baggage: &[(String, String)],
     ) -> Self {
         let ids = Ids {
             run: hashed_trace_id(&["relayproof run", run_id]),
@@ -133,6 +136,7 @@ impl Stage {
             making: Arc::default(),
             inlet,
             ci,
+            baggage: baggage.into(),
         }
     }
 
@@ -167,6 +171,9 @@ impl Stage {
         span.set_attribute(semconv::RELAY_SPEC_DIGEST, info.spec_sha256.clone());
         span.set_attribute(semconv::RELAY_CASE_EXPECTED, as_i64(info.cells));
         span.set_attribute(semconv::RELAY_SAMPLE_PLANNED, as_i64(info.planned_samples));
+        for (name, value) in &*self.baggage {
+            span.set_attribute(format!("{}.{name}", semconv::RELAY_BAGGAGE), value.clone());
+        }
         Suite {
             stage: self.clone(),
             span,
@@ -263,6 +270,7 @@ impl Suite {
         Case {
             inlet: self.stage.inlet.clone(),
             cell,
+            meter: Arc::new(CellMeter::new(header)),
             context: context(trace, id),
             span,
             counts: Arc::default(),
@@ -293,6 +301,7 @@ impl Suite {
 pub struct Case {
     inlet: Inlet,
     cell: Arc<CellSpans>,
+    meter: Arc<CellMeter>,
     context: SpanContext,
     span: Live,
     counts: Arc<[AtomicU64; 3]>,
@@ -323,6 +332,7 @@ impl Case {
         }
         self.inlet.send(Work::Sample {
             cell: Arc::clone(&self.cell),
+            meter: Arc::clone(&self.meter),
             sample: Box::new(sample.clone()),
             facts: Box::new(facts.clone()),
             case: Some(self.context.clone()),
@@ -336,6 +346,10 @@ impl Case {
             .map(|verdict| self.cell.slo(&self.context, closed_unix_ns, verdict))
             .collect();
         self.inlet.send(Work::Spans(slos));
+        self.inlet.send(Work::Verdicts {
+            meter: Arc::clone(&self.meter),
+            verdicts: verdicts.to_vec(),
+        });
         for failing in lock(&self.failing).drain(..) {
             let attributes = vec![KeyValue::new(semconv::RELAY_LINK_TYPE, "failing_sample")];
             self.span.add_link_with_attributes(failing, attributes);

@@ -1,7 +1,10 @@
 //! Every name that leaves this program in telemetry, in one table.
 //!
 //! Names of OpenTelemetry's conventions first, ours after them; no logic. A name that is not in
-//! [`ALL`] is not emitted, and `docs/telemetry.md` lists the same names.
+//! [`ALL`] is not emitted, and `docs/telemetry.md` lists the same names. Metrics have a table of
+//! their own in [`metric`].
+
+pub mod metric;
 
 /// Declares the names and the table of all of them.
 macro_rules! names {
@@ -40,6 +43,8 @@ names! {
     GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS = "gen_ai.usage.cache_read.input_tokens",
     /// Reasoning tokens, as the relay reported them.
     GEN_AI_USAGE_REASONING_OUTPUT_TOKENS = "gen_ai.usage.reasoning.output_tokens",
+    /// `input` or `output`.
+    GEN_AI_TOKEN_TYPE = "gen_ai.token.type",
     /// OpenAI API that was called.
     OPENAI_API_TYPE = "openai.api.type",
     /// Fingerprint of the serving system.
@@ -106,9 +111,45 @@ names! {
     SERVICE_INSTANCE_ID = "service.instance.id",
     /// Host of the tester.
     HOST_NAME = "host.name",
+    /// Pipeline that runs the tester.
+    CICD_PIPELINE_NAME = "cicd.pipeline.name",
+    /// Run of the pipeline.
+    CICD_PIPELINE_RUN_ID = "cicd.pipeline.run.id",
+    /// Where that run is shown.
+    CICD_PIPELINE_RUN_URL_FULL = "cicd.pipeline.run.url.full",
+    /// Job or stage of the pipeline.
+    CICD_PIPELINE_TASK_NAME = "cicd.pipeline.task.name",
+    /// Run of that job.
+    CICD_PIPELINE_TASK_RUN_ID = "cicd.pipeline.task.run.id",
+    /// Where the job's run is shown.
+    CICD_PIPELINE_TASK_RUN_URL_FULL = "cicd.pipeline.task.run.url.full",
+    /// Who hosts the repository, where the CI system says so.
+    VCS_PROVIDER_NAME = "vcs.provider.name",
+    /// Owner of the repository.
+    VCS_OWNER_NAME = "vcs.owner.name",
+    /// Repository.
+    VCS_REPOSITORY_NAME = "vcs.repository.name",
+    /// Where the repository is shown.
+    VCS_REPOSITORY_URL_FULL = "vcs.repository.url.full",
+    /// Branch or tag that is tested.
+    VCS_REF_HEAD_NAME = "vcs.ref.head.name",
+    /// `branch` or `tag`.
+    VCS_REF_HEAD_TYPE = "vcs.ref.head.type",
+    /// Commit that is tested.
+    VCS_REF_HEAD_REVISION = "vcs.ref.head.revision",
+    /// Branch that a change is made for.
+    VCS_REF_BASE_NAME = "vcs.ref.base.name",
+    /// Pull or merge request.
+    VCS_CHANGE_ID = "vcs.change.id",
+    /// Marks the series that holds what found no room in one of its own.
+    OTEL_METRIC_OVERFLOW = "otel.metric.overflow",
 
     /// The run: its folder's name.
     RELAY_RUN_ID = "relay.run.id",
+    /// Prefix of an allow-listed entry of `BAGGAGE`.
+    RELAY_BAGGAGE = "relay.baggage",
+    /// What became of spans: `exported`, `failed` or `dropped`.
+    RELAY_EVIDENCE_RESULT = "relay.evidence.result",
     /// Relay under test.
     RELAY_NAME = "relay.name",
     /// Spec.

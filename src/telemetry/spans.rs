@@ -29,7 +29,8 @@ use crate::measure::metric::Metric;
 use crate::observation::{Observation, named};
 use crate::spec::objective::{Objective, Severity, Statistic};
 use crate::verdict::{Decision, Verdict};
-use draft::{Anchor, bounded};
+use draft::Anchor;
+pub(super) use draft::bounded;
 
 named! {
     /// What a sample is to its cell's objectives.
@@ -290,12 +291,7 @@ impl CellSpans {
         facts: &SampleFacts,
         end: Duration,
     ) -> SpanData {
-        let (operation, provider, api) = match self.protocol {
-            Protocol::OpenaiChat => ("chat", "openai", Some("chat_completions")),
-            Protocol::OpenaiResponses => ("chat", "openai", Some("responses")),
-            Protocol::AnthropicMessages => ("chat", "anthropic", None),
-            Protocol::Gemini => ("generate_content", "gcp.gemini", None),
-        };
+        let (operation, provider, api) = flavour(self.protocol);
         let mut chat = anchor.span(
             "chat",
             Some(root),
@@ -430,6 +426,16 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
+/// Operation, provider and OpenAI API of a protocol, in the words of the GenAI conventions.
+pub(super) fn flavour(protocol: Protocol) -> (&'static str, &'static str, Option<&'static str>) {
+    match protocol {
+        Protocol::OpenaiChat => ("chat", "openai", Some("chat_completions")),
+        Protocol::OpenaiResponses => ("chat", "openai", Some("responses")),
+        Protocol::AnthropicMessages => ("chat", "anthropic", None),
+        Protocol::Gemini => ("generate_content", "gcp.gemini", None),
+    }
+}
+
 fn statistic(statistic: Statistic) -> String {
     match statistic {
         Statistic::Quantile(ppm) => format!("p{}", f64::from(ppm) / 10_000.0),
@@ -443,7 +449,7 @@ fn one_text(text: &str) -> Value {
 }
 
 /// The URL without user info and query, and the attributes that name its host.
-fn server(base_url: &str) -> (String, Vec<KeyValue>) {
+pub(super) fn server(base_url: &str) -> (String, Vec<KeyValue>) {
     let Ok(mut url) = Url::parse(base_url) else {
         return (String::new(), Vec::new());
     };

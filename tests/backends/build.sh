@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Collector and Jaeger that tests/backends.rs starts, into .cache/bin.
+# Builds what tests/backends.rs starts into .cache/bin: the Collector, Jaeger, and a reader of
+# docker-compose.yml.
 # Takes minutes and about 4 GB of Go caches the first time; needs Go 1.25 or newer.
 set -euo pipefail
 
@@ -19,3 +20,4 @@ build() { # FOLDER PACKAGE BINARY
 
 build collector . otelcol
 build jaeger github.com/jaegertracing/jaeger/cmd/jaeger jaeger
+build compose . compose-check

@@ -173,6 +173,16 @@ fn an_interrupted_run_keeps_its_evidence_says_where_and_goes_on_when_asked() {
 }
 
 #[test]
+fn a_runner_that_ends_the_run_gets_the_evidence_whole_as_well() {
+    let (moody, place) = (Moody::start(), Place::new());
+    let run = moody.stuck(&place);
+    run.signal("-TERM");
+    run.ends().exits(3).says("the run was interrupted");
+    let close = place.evidence("r").close.unwrap();
+    assert_eq!(close.reason, CloseReason::Interrupted);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_second_interrupt_ends_the_run_at_once() {
     let (moody, place) = (Moody::start(), Place::new());

@@ -98,6 +98,20 @@ fn two_broken_promises_of_five_are_the_same_two_in_every_report() {
     });
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), expected(), "{markdown}");
 
+    let html = report("html");
+    for (text, passes) in OBJECTIVES {
+        let text = text.replace('<', "&lt;").replace('>', "&gt;");
+        let place = html.find(&format!("<td><code>{text}</code>")).unwrap();
+        let row = html[..place].rfind("<tr class=\"").unwrap();
+        let standing = if passes { "passed" } else { "violated" };
+        let begins = format!("<tr class=\"{standing}\">");
+        assert!(
+            html[row..].starts_with(&begins),
+            "{text}: {}",
+            &html[row..place]
+        );
+    }
+
     let github = report("github");
     let marked: Vec<&str> = github.lines().collect();
     assert_eq!(marked.len(), 2, "{github}");

@@ -104,7 +104,11 @@ fn a_collector_that_comes_back_loses_nothing() {
     let receiver = Receiver::start(Mode::Recover(2));
     let folder = tempfile::tempdir().unwrap();
     let endpoint = receiver.endpoint();
-    let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
+    let env = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    let telemetry = crate::start(folder.path(), &env);
     // Two refusals while the run lasts; the end of the run must not come before the third request.
     let suite = telemetry.suite(&crate::suite());
     let case = suite.case(&make::header());
@@ -115,7 +119,7 @@ fn a_collector_that_comes_back_loses_nothing() {
         );
     }
     let start = Instant::now();
-    while receiver.seen().heads.len() < 3 {
+    while receiver.seen().requests("/v1/traces") < 3 {
         assert!(start.elapsed() < Duration::from_secs(30));
         std::thread::yield_now();
     }
@@ -135,7 +139,7 @@ fn refused_spans_are_failed_spans() {
     let endpoint = receiver.endpoint();
     let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
     let (account, _) = play(telemetry);
-    let requests = receiver.seen().heads.len() as u64;
+    let requests = receiver.seen().requests("/v1/traces") as u64;
     assert_eq!(account.spans.failed, 7 * requests);
     assert_eq!(account.spans.exported, SPANS - 7 * requests);
     assert_eq!(account.warnings.len(), 1);
@@ -158,7 +162,11 @@ fn a_full_queue_drops_for_the_network_and_not_for_the_file() {
     let receiver = Receiver::start(Mode::Hang);
     let folder = tempfile::tempdir().unwrap();
     let endpoint = receiver.endpoint();
-    let telemetry = crate::start(folder.path(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
+    let env = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_METRICS_EXPORTER", "none"),
+    ];
+    let telemetry = crate::start(folder.path(), &env);
     let suite = telemetry.suite(&crate::suite());
     let case = suite.case(&make::header());
     // A little more than the queue and the batch under way hold, for a busy machine has to write
@@ -206,6 +214,7 @@ fn a_disabled_sdk_or_no_exporter_sends_nothing() {
         let endpoint = receiver.endpoint();
         let env = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+            ("OTEL_METRICS_EXPORTER", "none"),
             (name, value),
         ];
         let (account, _) = play(crate::start(folder.path(), &env));
@@ -313,10 +322,12 @@ fn headers_paths_and_compression_follow_the_variables() {
     let (account, _) = play(crate::start(folder.path(), &env));
     assert_eq!(account.spans.exported, SPANS);
     let seen = receiver.seen();
+    assert_eq!(seen.requests("/base/v1/metrics"), 1);
     for (head, body) in seen.heads.iter().zip(&seen.bodies) {
         let head = head.to_lowercase();
         assert!(
-            head.starts_with("post /base/v1/traces http/1.1\r\n"),
+            head.starts_with("post /base/v1/traces http/1.1\r\n")
+                || head.starts_with("post /base/v1/metrics http/1.1\r\n"),
             "{head}"
         );
         assert!(head.contains("\r\nx-tenant: a b\r\n"), "{head}");

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use relayproof::telemetry::SuiteStatus;
@@ -19,13 +20,13 @@ use crate::receiver::spans;
 
 #[derive(Default)]
 struct Seen {
-    paths: Vec<String>,
     tenants: Vec<String>,
     requests: Vec<ExportTraceServiceRequest>,
+    reports: Vec<ExportMetricsServiceRequest>,
 }
 
 #[test]
-fn spans_arrive_over_grpc_with_the_headers_of_the_environment() {
+fn spans_and_metrics_arrive_over_grpc_with_the_headers_of_the_environment() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let address = runtime.block_on(serve(Arc::clone(&seen)));
@@ -60,11 +61,13 @@ fn spans_arrive_over_grpc_with_the_headers_of_the_environment() {
         .sum();
     assert_eq!(arrived as u64, account.spans.made);
     assert!(seen.tenants.iter().all(|tenant| tenant == "acme"));
-    assert!(
-        seen.paths
-            .iter()
-            .all(|path| path == "/opentelemetry.proto.collector.trace.v1.TraceService/Export")
-    );
+    let [report] = seen.reports.as_slice() else {
+        panic!("{} reports", seen.reports.len());
+    };
+    let metrics = &report.resource_metrics[0].scope_metrics[0].metrics;
+    assert!(metrics.iter().any(|metric| metric.name == "relay.ttft"));
+    assert!(account.metrics.made > 0);
+    assert_eq!(account.metrics.exported, account.metrics.made);
 }
 
 /// A server that is not there is one warning, in time.
@@ -117,13 +120,21 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|error| error.to_string())?;
     let bytes = body.to_bytes();
-    let message = ExportTraceServiceRequest::decode(&bytes[5..]).unwrap();
     {
         let mut seen = seen.lock().unwrap();
-        seen.paths.push(parts.uri.path().to_owned());
+        match parts.uri.path() {
+            "/opentelemetry.proto.collector.trace.v1.TraceService/Export" => {
+                let message = ExportTraceServiceRequest::decode(&bytes[5..]).unwrap();
+                seen.requests.push(message);
+            }
+            "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export" => {
+                let message = ExportMetricsServiceRequest::decode(&bytes[5..]).unwrap();
+                seen.reports.push(message);
+            }
+            other => return Err(format!("{other} is not served")),
+        }
         let tenant = parts.headers.get("x-tenant").unwrap();
         seen.tenants.push(tenant.to_str().unwrap().to_owned());
-        seen.requests.push(message);
     }
     // An empty message behind its five bytes of prefix, and the status in the trailers.
     let mut trailers = http::HeaderMap::new();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -44,6 +45,17 @@ pub(crate) struct Seen {
     pub(crate) traces: Vec<ResourceSpans>,
     /// Decoded and accepted log records.
     pub(crate) logs: Vec<LogRecord>,
+    /// Decoded and accepted reports of metrics.
+    pub(crate) reports: Vec<ExportMetricsServiceRequest>,
+}
+
+impl Seen {
+    /// Requests for one path.
+    pub(crate) fn requests(&self, path: &str) -> usize {
+        let start = format!("POST {path} ");
+        let heads = self.heads.iter();
+        heads.filter(|head| head.starts_with(&start)).count()
+    }
 }
 
 pub(crate) struct Receiver {
@@ -93,7 +105,9 @@ fn serve(mut stream: TcpStream, mode: Mode, seen: &Mutex<Seen>) {
             let mut seen = seen.lock().unwrap();
             seen.heads.push(head.clone());
             seen.bodies.push(body.clone());
-            seen.heads.len()
+            // Each signal has its own count, for their requests come in any order.
+            let path = head.split(' ').nth(1).unwrap();
+            seen.requests(path)
         };
         let (status, answer) = match mode {
             Mode::Hang => {
@@ -142,6 +156,9 @@ fn keep(head: &str, body: &[u8], seen: &Mutex<Seen>) {
                 .flat_map(|resource| resource.scope_logs)
                 .flat_map(|scope| scope.log_records),
         );
+    } else if head.starts_with("POST /v1/metrics ") {
+        let request = ExportMetricsServiceRequest::decode(body).unwrap();
+        seen.reports.push(request);
     }
 }
 

@@ -811,9 +811,11 @@ fn every_name_is_in_the_documentation() {
             && word
                 .chars()
                 .all(|char| char.is_ascii_lowercase() || ".0123456789_".contains(char));
-        assert!(
-            !ours || semconv::ALL.contains(&word) || semconv::span::ALL.contains(&word),
-            "{word} is not emitted"
-        );
+        let known = semconv::ALL.contains(&word)
+            || semconv::span::ALL.contains(&word)
+            || semconv::metric::Instrument::ALL
+                .iter()
+                .any(|metric| metric.row().released == Some(word));
+        assert!(!ours || known, "{word} is not emitted");
     }
 }

@@ -7,10 +7,10 @@ use super::*;
 
 /// What a stream of events says, in short; an event that cannot be read is said, too.
 fn said(frames: &[(&str, &str)]) -> Vec<String> {
-    let mut life = Life::default();
+    let (mut life, mut twin) = (Life::default(), Twin::default());
     let mut all = Vec::new();
     for (name, data) in frames {
-        let read = life.frame(Frame { name, data }, &mut |signal| {
+        let read = life.frame(&mut twin, Frame { name, data }, &mut |signal| {
             all.extend(short(&signal))
         });
         if let Err(fault) = read {
@@ -500,7 +500,8 @@ fn memory_is_bounded_however_many_blocks_are_opened() {
             name: "content_block_start",
             data: &data,
         };
-        life.frame(frame, &mut |_| {}).unwrap();
+        life.frame(&mut Twin::default(), frame, &mut |_| {})
+            .unwrap();
     }
     assert_eq!(
         (life.open.len(), life.calls.len()),

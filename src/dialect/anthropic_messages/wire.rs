@@ -148,8 +148,8 @@ looked_up! {
 }
 
 /// Members of any event. Those that few events have are boxed, because the struct is moved.
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct Event<'a> {
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub(in crate::dialect) struct Event<'a> {
     #[serde(rename = "type")]
     pub(super) kind: Option<EventType>,
     pub(super) index: Option<u64>,
@@ -165,7 +165,7 @@ pub(super) struct Event<'a> {
 }
 
 /// The delta of a block, or of the message.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(rename = "type")]
     pub(super) kind: Option<DeltaType>,
@@ -182,7 +182,7 @@ pub(super) struct Delta<'a> {
 }
 
 /// A content block, at its start or whole.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(rename = "type")]
     pub(super) kind: Option<BlockType>,
@@ -253,7 +253,7 @@ impl<'de> Deserialize<'de> for Input {
 }
 
 /// The message that a stream begins with, without its content.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
@@ -268,7 +268,7 @@ pub(super) struct Message<'a> {
 }
 
 /// A whole answer.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Answer<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
@@ -288,7 +288,7 @@ pub(super) struct Answer<'a> {
 }
 
 /// Token counts; all are cumulative.
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Deserialize)]
 pub(super) struct Counts {
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
@@ -297,7 +297,7 @@ pub(super) struct Counts {
     pub(super) output_tokens_details: Option<OutputDetails>,
 }
 
-#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Deserialize)]
 pub(super) struct OutputDetails {
     pub(super) thinking_tokens: Option<u64>,
 }

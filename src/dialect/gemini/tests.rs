@@ -3,7 +3,7 @@ use super::*;
 /// What one event says, in short.
 fn said_by_life(life: &mut Life, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
     let mut said = Vec::new();
-    life.frame(Frame { name, data }, &mut |signal| {
+    life.frame(&mut Twin::default(), Frame { name, data }, &mut |signal| {
         said.push(short(&signal))
     })?;
     Ok(said)

@@ -14,9 +14,9 @@ use crate::dialect::member::{Few, Loose, Present, Text};
 /// What stands for output that is no text: an image, a file, a value.
 const OBJECT: &str = "\u{fffc}";
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Response<'a> {
+pub(in crate::dialect) struct Response<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Few<Candidate<'a>, 16>>,
     #[serde(borrow)]
@@ -42,14 +42,14 @@ impl Response<'_> {
 }
 
 /// What a filter thinks of the prompt.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Feedback<'a> {
     #[serde(borrow)]
     pub(super) block_reason: Option<Text<'a>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
     /// Absent where it is zero.
@@ -73,16 +73,15 @@ impl<'a> Candidate<'a> {
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Content<'a> {
     #[serde(borrow)]
     pub(super) parts: Option<Few<Part<'a>, 256>>,
-    #[expect(dead_code, reason = "only its type matters")]
     pub(super) role: Option<Present>,
 }
 
 /// A piece of content, of whatever kind.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Part<'a> {
     pub(super) text: Option<Text<'a>>,
     /// Whether the text is the model's thinking.
@@ -91,7 +90,7 @@ pub(super) struct Part<'a> {
 }
 
 /// What few parts hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct More<'a> {
     pub(super) call: Option<Call<'a>>,
     /// Code, its output, or what stands for a thing that is no text.
@@ -159,20 +158,20 @@ impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 struct Code<'a> {
     #[serde(borrow)]
     code: Option<Text<'a>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 struct Ran<'a> {
     #[serde(borrow)]
     output: Option<Text<'a>>,
 }
 
 /// An object of which only its being there counts.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 struct Thing {}
 
 #[derive(Debug, serde::Deserialize)]
@@ -190,8 +189,28 @@ pub(super) struct Call<'a> {
     pub(super) will_continue: Option<bool>,
 }
 
+impl PartialEq for Call<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            id,
+            name,
+            args,
+            partial_args,
+            will_continue,
+        } = self;
+        let same = (id, name, partial_args, will_continue)
+            == (
+                &other.id,
+                &other.name,
+                &other.partial_args,
+                &other.will_continue,
+            );
+        same && args.map(RawValue::get) == other.args.map(RawValue::get)
+    }
+}
+
 /// A value of one argument, or a piece of it.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialArg<'a> {
     #[serde(borrow)]
@@ -208,7 +227,7 @@ impl PartialArg<'_> {
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
     pub(super) prompt_token_count: Option<u64>,

@@ -13,8 +13,8 @@ use crate::dialect::member::{Few, Loose, Present, Text};
 // Members that are seldom there are boxed: these structs are moved several times while they are
 // read, and that is a good part of the whole cost.
 
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct Chunk<'a> {
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub(in crate::dialect) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
     pub(super) object: Option<Object>,
@@ -31,7 +31,7 @@ pub(super) struct Chunk<'a> {
 }
 
 /// What a chunk calls itself.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Object {
     Chunk,
     Other,
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Choice<'a> {
     pub(super) index: u64,
     #[serde(borrow)]
@@ -74,7 +74,7 @@ pub(super) struct Choice<'a> {
 }
 
 /// A delta, or the message of an answer that is not streamed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Delta<'a> {
     pub(super) role: bool,
     pub(super) content: Option<Text<'a>>,
@@ -82,7 +82,7 @@ pub(super) struct Delta<'a> {
 }
 
 /// What few deltas hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct More<'a> {
     pub(super) refusal: Option<Text<'a>>,
     pub(super) reasoning: Option<Cow<'a, str>>,
@@ -154,7 +154,7 @@ impl<'a> Delta<'a> {
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct ToolCall<'a> {
     pub(super) index: Option<u64>,
     #[serde(borrow)]
@@ -163,7 +163,7 @@ pub(super) struct ToolCall<'a> {
     pub(super) function: Option<Function<'a>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Function<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Text<'a>>,
@@ -171,7 +171,7 @@ pub(super) struct Function<'a> {
     pub(super) arguments: Option<Text<'a>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Counts {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
@@ -180,17 +180,17 @@ pub(super) struct Counts {
     pub(super) completion_tokens_details: Option<CompletionDetails>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct PromptDetails {
     pub(super) cached_tokens: Option<u64>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct CompletionDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Completion<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
@@ -206,7 +206,7 @@ pub(super) struct Completion<'a> {
     pub(super) error: Option<Box<Said<'a>>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct WholeChoice<'a> {
     pub(super) index: u64,
     #[serde(borrow)]

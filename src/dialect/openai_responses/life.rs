@@ -382,6 +382,20 @@ impl Cycle {
         fault.or(late).or(unknown)
     }
 
+    /// The part that an event belongs to, which must be there, and what is wrong with how it says
+    /// so.
+    fn known(&mut self, place: Place<'_>, kind: PartKind) -> (Option<&mut Part>, Option<Fault>) {
+        let full = self.parts >= MAX_PARTS;
+        let (item, fault) = self.find(place);
+        let (Some(item), Some(index)) = (item, place.part) else {
+            return (None, fault.or(Some(NO_PLACE)));
+        };
+        match part(item, kind, index) {
+            Some(part) => (Some(part), fault),
+            None => (None, fault.or(if full { None } else { Some(UNKNOWN_PART) })),
+        }
+    }
+
     /// The whole text of a part.
     pub(super) fn state_text(
         &mut self,
@@ -390,13 +404,9 @@ impl Cycle {
         text: &str,
     ) -> Option<Fault> {
         let sure = !self.gap;
-        let full = self.parts >= MAX_PARTS;
-        let (item, fault) = self.find(place);
-        let (Some(item), Some(index)) = (item, place.part) else {
-            return fault.or(Some(NO_PLACE));
-        };
-        let Some(part) = part(item, kind, index) else {
-            return fault.or(if full { None } else { Some(UNKNOWN_PART) });
+        let (part, fault) = match self.known(place, kind) {
+            (Some(part), fault) => (part, fault),
+            (None, fault) => return fault,
         };
         let twice = part.stated.then_some(CLOSED_TWICE);
         part.stated = true;
@@ -412,13 +422,9 @@ impl Cycle {
         text: &str,
     ) -> Option<Fault> {
         let sure = !self.gap;
-        let full = self.parts >= MAX_PARTS;
-        let (item, fault) = self.find(place);
-        let (Some(item), Some(index)) = (item, place.part) else {
-            return fault.or(Some(NO_PLACE));
-        };
-        let Some(part) = part(item, kind, index) else {
-            return fault.or(if full { None } else { Some(UNKNOWN_PART) });
+        let (part, fault) = match self.known(place, kind) {
+            (Some(part), fault) => (part, fault),
+            (None, fault) => return fault,
         };
         let twice = part.done.then_some(CLOSED_TWICE);
         part.done = true;

@@ -23,7 +23,7 @@ fn asked(messages: &[(&str, &str)], params: Value) -> Value {
 /// What one event says after the ones before it, in short.
 fn said(life: &mut Life, name: &str, data: &str) -> Result<Vec<String>, Unreadable> {
     let mut said = Vec::new();
-    life.frame(Frame { name, data }, &mut |signal| {
+    life.frame(&mut Twin::default(), Frame { name, data }, &mut |signal| {
         said.push(match signal {
             Signal::Meta {
                 id, model, role, ..

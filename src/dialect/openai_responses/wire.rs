@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Kind {
 }
 
 /// An event of which only the name is looked at.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Name {
     #[serde(rename = "type")]
     pub(super) kind: Kind,
@@ -135,8 +135,8 @@ pub(super) struct Name {
 
 // What few events have is boxed, so that the many small ones are moved about cheaply.
 
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct Event<'a> {
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub(in crate::dialect) struct Event<'a> {
     #[serde(rename = "type")]
     pub(super) kind: Option<Kind>,
     pub(super) sequence_number: Option<u64>,
@@ -166,7 +166,7 @@ pub(super) struct Event<'a> {
 }
 
 /// A part of an item's content, or of its summary.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Part<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Loose<'a>,
@@ -178,7 +178,7 @@ pub(super) struct Part<'a> {
 }
 
 /// An output item. Kinds that we do not know may use the same names for other things.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Item<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(super) kind: Loose<'a>,
@@ -202,7 +202,7 @@ pub(super) struct Item<'a> {
     pub(super) input: Loose<'a>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
@@ -225,13 +225,13 @@ pub(super) struct Response<'a> {
     pub(super) tools: Option<IgnoredAny>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Incomplete<'a> {
     #[serde(borrow)]
     pub(super) reason: Option<Text<'a>>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct Counts {
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
@@ -240,12 +240,12 @@ pub(super) struct Counts {
     pub(super) output_tokens_details: Option<OutputDetails>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct InputDetails {
     pub(super) cached_tokens: Option<u64>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, PartialEq, serde::Deserialize)]
 pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }

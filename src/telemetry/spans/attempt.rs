@@ -141,13 +141,28 @@ impl Pen<'_> {
             Some(parent),
             SpanKind::Internal,
             name,
-            (
-                self.start.saturating_add(start.min(self.over)),
-                self.start.saturating_add(end.min(self.over)),
-            ),
+            self.shown(start, end),
         );
         draft.put(semconv::RELAY_PHASE, phase.as_str());
         draft
+    }
+
+    /// Start and end of a span, as offsets of the sample.
+    ///
+    /// Jaeger takes a span without length for a broken clock, moves its end past the attempt's and
+    /// warns of both; a nanosecond inside the attempt is less than evidence can tell.
+    fn shown(&self, start: Duration, end: Duration) -> (Duration, Duration) {
+        let tick = Duration::from_nanos(1);
+        let (start, end) = (start.min(self.over), end.min(self.over));
+        let (start, end) = match (start < end, end < self.over) {
+            (true, _) => (start, end),
+            (false, true) => (start, start.saturating_add(tick)),
+            (false, false) => (start.saturating_sub(tick), end),
+        };
+        (
+            self.start.saturating_add(start),
+            self.start.saturating_add(end),
+        )
     }
 
     /// Marks a span as failed if the attempt failed.

@@ -19,7 +19,7 @@ use crate::telemetry::semconv;
 const TEXT_LIMIT: usize = 256;
 
 /// Cuts a text at a character boundary so that it fits an attribute.
-pub(super) fn bounded(text: &str) -> &str {
+pub(in crate::telemetry) fn bounded(text: &str) -> &str {
     let mut end = text.len().min(TEXT_LIMIT);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -50,10 +50,7 @@ pub(super) fn draw(
         Some(parent),
         SpanKind::Internal,
         span::CONNECTION_SETUP,
-        (
-            pen.start.saturating_add(start.min(pen.over)),
-            pen.start.saturating_add(end.min(pen.over)),
-        ),
+        pen.shown(start, end),
     );
     setup
         .extend(&cell.server)
