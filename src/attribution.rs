@@ -100,12 +100,17 @@ pub struct RuleWords {
     pub way_out: &'static str,
 }
 
-impl Blame {
-    /// What to try, where something can be tried on our side; Markdown.
-    pub fn way_out(&self) -> Option<&'static str> {
-        let rule = RULES.iter().find(|rule| rule.name == self.rule)?;
-        (!rule.way_out.is_empty()).then_some(rule.way_out)
-    }
+/// What to try after an attempt, where something can be tried on our side; Markdown.
+pub fn way_out(attempt: &Observation) -> Option<&'static str> {
+    let name = blame(attempt).rule;
+    let rule = RULES.iter().find(|rule| rule.name == name);
+    let way_out = rule.map(|rule| rule.way_out).filter(|it| !it.is_empty());
+    // What answers in plain bytes that are no HTTP may well be speaking TLS.
+    let no_http = attempt.class() == Some(Class::ProtocolViolation)
+        && attempt.status.is_none()
+        && attempt.timeline.tls.is_none();
+    way_out
+        .or_else(|| no_http.then_some("if this port speaks TLS, write `https://` in the base URL"))
 }
 
 /// The rules in their order; the last one holds where no other does.

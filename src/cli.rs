@@ -12,7 +12,6 @@ mod inspect;
 pub mod judge;
 pub mod plan;
 mod probe;
-mod progress;
 mod report;
 mod results;
 mod run;

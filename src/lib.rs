@@ -25,6 +25,8 @@ pub mod observation;
 pub mod plan;
 #[cfg(feature = "probe")]
 pub mod probe;
+#[cfg(feature = "harness")]
+mod progress;
 pub mod report;
 #[cfg(feature = "harness")]
 pub mod run;

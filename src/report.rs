@@ -11,6 +11,7 @@ pub mod html;
 pub mod json;
 #[cfg(feature = "reports")]
 pub mod junit;
+pub mod live;
 pub mod markdown;
 pub mod ranking;
 pub mod regression;

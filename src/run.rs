@@ -20,6 +20,7 @@ pub use sampler::CellError;
 pub use target::TargetError;
 
 use crate::evidence::{Evidence, Header, Sample};
+use crate::measure::cost::Cost;
 use crate::plan::{Cell, Plan};
 use crate::probe::cancel::Cancel;
 use crate::verdict::Verdict;
@@ -33,7 +34,7 @@ pub trait Watch: Send + Sync {
     }
 
     /// One call is on record.
-    fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
+    fn sample(&self, header: &Header, sample: &Sample, progress: &Progress) {
         let _ = (header, sample, progress);
     }
 
@@ -44,12 +45,16 @@ pub trait Watch: Send + Sync {
 }
 
 /// How far a cell is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Counted samples on record.
     pub done: u64,
     /// Most that will be taken.
     pub most: u64,
+    /// What they cost together, where the spec has a price.
+    pub spent: Option<Cost>,
+    /// The verdicts if sampling stopped here, or a few samples ago.
+    pub standing: Arc<[Verdict]>,
 }
 
 /// A sampled and judged cell.

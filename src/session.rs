@@ -37,8 +37,14 @@ pub enum StartError {
     Interrupts(#[source] io::Error),
 }
 
-/// Hears of each sample as it comes, with the cell's header; for progress on a terminal.
-pub type OnSample = dyn Fn(&Header, &Sample, Progress) + Send + Sync;
+/// Shows how far the cells are. Called from the measuring threads: it must not block.
+pub trait Viewer: Send + Sync {
+    /// A further call of a cell is on record.
+    fn progress(&self, header: &Header, progress: &Progress);
+
+    /// A cell is decided or given up.
+    fn end(&self, header: &Header);
+}
 
 /// One process's part of a run.
 pub struct Session {
@@ -74,7 +80,7 @@ struct Board {
     suites: Mutex<HashMap<String, Suite>>,
     cases: Mutex<HashMap<String, Case>>,
     outcomes: Mutex<Vec<Arc<CellOutcome>>>,
-    on_sample: Option<Box<OnSample>>,
+    viewer: Option<Arc<dyn Viewer>>,
 }
 
 impl Session {
@@ -83,7 +89,7 @@ impl Session {
     pub fn start(
         runs: &Path,
         run_id: &str,
-        on_sample: Option<Box<OnSample>>,
+        viewer: Option<Arc<dyn Viewer>>,
     ) -> Result<Self, StartError> {
         let folder = RunFolder::open(runs, run_id)?;
         crate::probe::tls::install_crypto();
@@ -119,7 +125,7 @@ impl Session {
                 suites: Mutex::default(),
                 cases: Mutex::default(),
                 outcomes: Mutex::default(),
-                on_sample,
+                viewer,
             },
             folder,
             cancel,
@@ -215,18 +221,21 @@ impl Watch for Board {
         }
     }
 
-    fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
+    fn sample(&self, header: &Header, sample: &Sample, progress: &Progress) {
         let case = lock(&self.cases).get(&header.cell_id).cloned();
         if let Some(case) = case {
             case.sample(sample, &SampleFacts::of(header, sample));
         }
-        if let Some(on_sample) = &self.on_sample {
-            on_sample(header, sample, progress);
+        if let Some(viewer) = &self.viewer {
+            viewer.progress(header, progress);
         }
     }
 
     fn end(&self, outcome: &Arc<CellOutcome>) {
         let header = &outcome.evidence.header;
+        if let Some(viewer) = &self.viewer {
+            viewer.end(header);
+        }
         let case = lock(&self.cases).remove(&header.cell_id);
         if let Some(case) = case {
             let closed = outcome.evidence.close.as_ref();

@@ -134,9 +134,12 @@ const EDGES: &[(&str, &[&str])] = &[
         "session",
         &["evidence", "plan", "probe", "run", "telemetry", "verdict"],
     ),
+    ("progress", &["evidence", "report", "run", "session"]),
     (
         "harness",
-        &["plan", "report", "run", "session", "spec", "verdict"],
+        &[
+            "plan", "progress", "report", "run", "session", "spec", "verdict",
+        ],
     ),
     ("bin", &[]),
     ("cli", &["*"]),
@@ -151,6 +154,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
     ("quick_junit", &["report"]),
+    ("indicatif", &["progress"]),
     ("maud", &["report"]),
     ("clap", &["cli", "main"]),
     ("clap_complete", &["cli"]),

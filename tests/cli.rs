@@ -24,6 +24,8 @@ mod honesty;
 mod init;
 #[path = "cli/inspecting.rs"]
 mod inspecting;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
 #[path = "cli/place.rs"]
 mod place;
 #[path = "cli/probe.rs"]

@@ -1,16 +1,17 @@
 //! `relayproof run`: sample and judge the relays of spec files.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use super::judge::{self, Judged};
-use super::{Exit, Format, colour, complain, progress, report, with_causes};
+use super::{Exit, Format, colour, complain, report, with_causes};
+use crate::progress::Board;
 use crate::report::document::Unmeasured;
 use crate::run::{CellError, CellOutcome, Continuation, Planned, fresh_run_id};
-use crate::session::Session;
+use crate::session::{Session, Viewer};
 
 /// How long telemetry may take at the end.
 const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
@@ -77,6 +78,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         );
         return Ok(Exit::Usage);
     }
+    if let Some(name) = there_twice(&plans) {
+        complain(&format!(
+            "error: the cell `{name}` is in two of the specs\n  = help: rename the relay or the \
+             workload in one of them, or run them one by one"
+        ));
+        return Ok(Exit::Usage);
+    }
     let Some(run) = named(args.continued.as_deref()) else {
         let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
         return sample(&plans, &args.dir, &run_id, &args.output(), out);
@@ -96,6 +104,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     }
 }
 
+/// The first cell whose name is another's, too: nobody could tell their verdicts apart.
+fn there_twice(plans: &[Planned]) -> Option<String> {
+    let mut names = std::collections::BTreeSet::new();
+    let mut cells = plans.iter().flat_map(|planned| &planned.plan.cells);
+    cells
+        .find(|cell| !names.insert(cell.name()))
+        .map(crate::plan::Cell::name)
+}
+
 /// Samples every cell of the plans, all at once, and prints what came of it.
 pub(super) fn sample(
     plans: &[Planned],
@@ -104,9 +121,8 @@ pub(super) fn sample(
     output: &Output<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let bar = io::stderr().is_terminal().then(progress::Board::new);
-    let on_sample = bar.as_ref().map(progress::Board::listener);
-    let session = match Session::start(dir, run_id, on_sample) {
+    let board = Arc::new(Board::on_stderr());
+    let session = match Session::start(dir, run_id, Some(Arc::clone(&board) as Arc<dyn Viewer>)) {
         Ok(session) => session,
         Err(error) => {
             complain(&format!("error: {}", with_causes(&error)));
@@ -114,9 +130,7 @@ pub(super) fn sample(
         }
     };
     let settled = settle_all(&session, plans);
-    if let Some(bar) = bar {
-        bar.clear();
-    }
+    board.clear();
     let (mut judged, mut unmeasured) = (Vec::new(), Vec::new());
     for (cell, result) in settled {
         match result {
@@ -138,6 +152,9 @@ pub(super) fn sample(
     }
     if judged.is_empty() {
         complain("error: nothing was measured");
+        if unmeasured.iter().any(|one| one.ignored) {
+            complain("  = help: set what is not set, or give another spec");
+        }
     }
     let printed = judge::print(&judged, &unmeasured, output.format, colour(), out);
     let written = report::write_all(output.reports, &judged, &unmeasured);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::results::printable;
-use crate::attribution::Blame;
+use crate::attribution::{Blame, way_out};
 use crate::observation::{Finding, Observation, Timeline};
 use crate::report::waterfall::phases;
 
@@ -41,7 +41,7 @@ pub(super) fn facts(seen: &Observation, blame: &Blame) -> String {
     if seen.class().is_some() {
         let place = format!("{}, phase {}: {}", blame.party, blame.phase, blame.rule);
         push(&mut text, &labelled("look at", &place));
-        if let Some(way_out) = blame.way_out() {
+        if let Some(way_out) = way_out(seen) {
             push(&mut text, &labelled("try", way_out));
         }
     }

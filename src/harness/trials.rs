@@ -7,6 +7,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use super::settings::Settings;
 use super::specs::{Loaded, test_name};
+use crate::progress::Board;
 use crate::report::terminal;
 use crate::run::{CellOutcome, Ignored, why_ignored};
 use crate::session::{Session as RunSession, StartError};
@@ -34,7 +35,7 @@ impl Session {
     fn run(&self) -> Result<&RunSession, Failed> {
         let Settings { runs, run_id, .. } = &self.settings;
         self.run
-            .get_or_init(|| RunSession::start(runs, run_id, None))
+            .get_or_init(|| RunSession::start(runs, run_id, Some(Arc::new(Board::calm()))))
             .as_ref()
             .map_err(|error| Failed::from(not_measured(error)))
     }

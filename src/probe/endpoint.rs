@@ -18,7 +18,7 @@ use crate::plan::{Proxy, Relay};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Not a URL.
-    #[error("`base_url` is no URL: {0}")]
+    #[error("`base_url` is no URL ({0}): write it like https://relay.example/v1")]
     Url(url::ParseError),
     /// Neither http nor https.
     #[error("`base_url` must begin with http:// or https://, not {0}://")]

@@ -34,6 +34,11 @@ impl LoadError {
                 let folder = path.display();
                 format!("error: {folder} is a folder\n  = help: name its files: {folder}/*.yaml\n")
             }
+            Self::Read(path, error) if error.kind() == io::ErrorKind::NotFound => format!(
+                "error: cannot read {}: there is no such file\n  = help: give the path of a spec from \
+                 the folder that you are in, like specs/relay.yaml\n",
+                path.display()
+            ),
             Self::Read(path, error) => format!("error: cannot read {}: {error}\n", path.display()),
         }
     }

@@ -18,7 +18,8 @@ use super::{
 use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
-use crate::plan::Cell;
+use crate::measure::cost::Cost;
+use crate::plan::{Cell, Price};
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
 use crate::verdict::{self, Judge};
@@ -133,7 +134,19 @@ struct Recorder<'a> {
     evidence: Evidence,
     judge: Judge,
     progress: Progress,
+    /// Counted samples at which the standing verdicts are made anew.
+    look_at: u64,
     failure: Option<EvidenceError>,
+}
+
+/// The standing verdicts are made anew when the samples have grown by this part of them.
+const LOOKS: u64 = 20;
+
+/// Adds a call, warm-ups included, to what was spent.
+fn count_cost(progress: &mut Progress, price: Option<&Price>, sample: &Sample) {
+    if let (Some(price), Some(spent)) = (price, &mut progress.spent) {
+        spent.add(sample.usd(price));
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -147,10 +160,16 @@ impl<'a> Recorder<'a> {
             judge.take(sample);
         }
         judge.close_gaps();
-        let progress = Progress {
+        let price = evidence.header.price;
+        let mut progress = Progress {
             done: evidence.samples.iter().filter(|s| s.counts()).count() as u64,
             most: evidence.header.sampling.max_samples,
+            spent: price.map(|_| Cost::default()),
+            standing: judge.standing().into(),
         };
+        for sample in &evidence.samples {
+            count_cost(&mut progress, price.as_ref(), sample);
+        }
         Ok(Self {
             runner,
             syncing: Syncing::start(writer.handle()?),
@@ -158,6 +177,7 @@ impl<'a> Recorder<'a> {
             evidence,
             judge,
             progress,
+            look_at: 0,
             failure: None,
         })
     }
@@ -186,9 +206,19 @@ impl<'a> Recorder<'a> {
         if sample.counts() {
             self.progress.done += 1;
         }
+        count_cost(
+            &mut self.progress,
+            self.evidence.header.price.as_ref(),
+            &sample,
+        );
+        // Bounds are roots of polynomials: worth a look now and then, not with each sample.
+        if self.progress.done >= self.look_at {
+            self.progress.standing = self.judge.standing().into();
+            self.look_at = self.progress.done + 1 + self.progress.done / LOOKS;
+        }
         self.runner
             .watch
-            .sample(&self.evidence.header, &sample, self.progress);
+            .sample(&self.evidence.header, &sample, &self.progress);
         self.evidence.push(Line::Sample(Box::new(sample)));
         if self.judge.is_decided() {
             ControlFlow::Break(())

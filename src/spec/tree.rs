@@ -304,6 +304,16 @@ const SYNTAX: &[(&str, &str, &str)] = &[
         "align the keys of a map, and quote text that holds `: `",
     ),
     (
+        "did not find expected '-' indicator",
+        "this line is indented like nothing above it",
+        "align the items of a list at their `-`, and the keys of an item with its first key",
+    ),
+    (
+        "did not find expected key",
+        "this line is indented like nothing above it",
+        "align the keys of a map, and indent what belongs to a key by two spaces more",
+    ),
+    (
         "unclosed quote",
         "this quote is never closed",
         "close the quote, or double it where it is part of the text",
