@@ -91,7 +91,7 @@ fn cargo_finds_the_command_as_a_subcommand() {
         .current_dir(place.path())
         .output()
         .unwrap();
-    Seen::of(output).exits(2).complains("no-url");
+    Seen::of(output).exits(2).complains("`base_url` is no URL");
 }
 
 #[test]
