@@ -89,8 +89,10 @@ fn every_sample_of_a_run_over_tls_with_faults_is_in_jaeger_as_the_tables_say() {
         "all spans of the account were seen, and no other"
     );
 
-    let metrics = get(&backends.host, 8889, "/metrics").unwrap();
-    assert!(metrics.contains("traces_span_metrics_"), "{metrics}");
+    backends.wait_for("metrics of the spans", || {
+        let text = get(&backends.host, 8889, "/metrics").ok()?;
+        text.contains("traces_span_metrics_").then_some(())
+    });
 }
 
 /// Nobody answers to this name.
