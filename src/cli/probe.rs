@@ -153,8 +153,13 @@ fn prepare(args: &Args) -> Result<Ready, String> {
     };
     let cell = cell(args, timeouts, proxy);
     let key = key(&args.api_key_env)?;
-    let endpoint = Endpoint::new(&args.base_url, &cell.relay, &cell.model, key.as_ref())
-        .map_err(|error| with_causes(&error))?;
+    let endpoint =
+        Endpoint::new(&args.base_url, &cell.relay, &cell.model, key.as_ref()).map_err(|error| {
+            // What was typed, without what may be a user and password, or a key.
+            let given = args.base_url.rsplit('@').next().unwrap_or_default();
+            let given = given.split(['?', '#']).next().unwrap_or_default();
+            format!("{}: {}", results::printable(given), with_causes(&error))
+        })?;
     let proxy = endpoint::proxy(&cell.relay.proxy, endpoint.url(), &env)
         .map_err(|error| with_causes(&error))?;
     let endpoint = endpoint.through(proxy.as_ref());

@@ -367,7 +367,7 @@ fn alike(wire: &Wire, few: [usize; 3], draws: &[Draw]) {
         let data = filled(wire.frames[frame], texts, numbers);
         let data = change
             .as_ref()
-            .map_or(data.clone(), |change| changed(&data, change));
+            .map_or_else(|| data.clone(), |change| changed(&data, change));
         let name = match name {
             0..=9 => "error",
             10..=29 => "message",

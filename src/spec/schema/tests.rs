@@ -70,15 +70,17 @@ fn place_of(path: &str) -> Option<(&'static str, String)> {
 
 /// What a list holds; of several kinds the map.
 fn inside(kind: Kind) -> Kind {
-    match kind {
-        Kind::List(item) | Kind::Anything(item) => inside(*item),
-        Kind::Either(kinds) => kinds
-            .iter()
-            .copied()
-            .find(|it| matches!(it, Kind::Map(_)))
-            .unwrap_or(kind),
-        _ => kind,
+    if let Kind::List(item) | Kind::Anything(item) = kind {
+        return inside(*item);
     }
+    let maps = |kinds: &[Kind]| {
+        let mut kinds = kinds.iter().copied();
+        kinds.find(|it| matches!(it, Kind::Map(_)))
+    };
+    let Kind::Either(kinds) = kind else {
+        return kind;
+    };
+    maps(kinds).unwrap_or(kind)
 }
 
 #[test]
