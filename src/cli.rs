@@ -5,6 +5,7 @@
 pub mod check;
 mod compare;
 mod demo;
+mod export;
 pub mod judge;
 pub mod plan;
 mod probe;
@@ -77,6 +78,8 @@ enum Command {
     },
     /// Rank relays by their evidence, or say whether one got worse
     Compare(compare::Args),
+    /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
+    Export(export::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
@@ -114,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
     };

@@ -86,7 +86,7 @@ fn go_on(loaded: &mut Loaded, settings: &mut Settings) -> Result<(), ContinueErr
 fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
     let session = Arc::new(Session::new(loaded, settings));
     let conclusion = libtest_mimic::run(arguments, Session::trials(&session));
-    let closing = session.close(TELEMETRY_BUDGET, conclusion.has_failed());
+    let closing = session.close(TELEMETRY_BUDGET);
     if closing_goes_to_stdout(arguments) {
         print(&closing);
     } else {

@@ -27,9 +27,16 @@ use crate::verdict::Verdict;
 /// What a run tells whoever watches it, as it happens. Called from the measuring runtime: it must
 /// not block.
 pub trait Watch: Send + Sync {
-    /// Sampling of a cell begins.
-    fn begin(&self, header: &Header) {
-        let _ = header;
+    /// Sampling of a cell begins, or goes on after these samples.
+    fn begin(&self, header: &Header, earlier: &[Sample]) {
+        let _ = (header, earlier);
+    }
+
+    /// How the addresses of traces are made, given what the spec says; `None` where traces go
+    /// nowhere.
+    fn trace_url(&self, asked: Option<&str>) -> Option<String> {
+        let _ = asked;
+        None
     }
 
     /// One call is on record.

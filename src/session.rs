@@ -2,7 +2,7 @@
 //!
 //! The test harness and the command both stand on it. Decides nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::probe::hooks::ConnectEvents;
 use crate::run::{
     CellError, CellOutcome, FolderError, Planned, Progress, RunFolder, Runner, Watch,
 };
-use crate::telemetry::spans::SampleFacts;
+use crate::telemetry::spans::{SampleFacts, plan_of};
 use crate::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use crate::verdict::Decision;
 
@@ -68,12 +68,14 @@ impl Drop for Measuring {
 /// What the cells tell while they run.
 struct Board {
     telemetry: Mutex<Option<Telemetry>>,
-    /// What the span of each spec says, by the plan's digest.
+    /// What the span of each spec says, by the digest of its plan without the budget.
     infos: Mutex<HashMap<String, SuiteInfo>>,
     /// Spans of the specs of which this process samples a cell; one that only reads has none.
     suites: Mutex<HashMap<String, Suite>>,
     cases: Mutex<HashMap<String, Case>>,
     outcomes: Mutex<Vec<Arc<CellOutcome>>>,
+    /// Plans of which a cell could not be measured.
+    unmeasured: Mutex<HashSet<String>>,
     on_sample: Option<Box<OnSample>>,
 }
 
@@ -119,6 +121,7 @@ impl Session {
                 suites: Mutex::default(),
                 cases: Mutex::default(),
                 outcomes: Mutex::default(),
+                unmeasured: Mutex::default(),
                 on_sample,
             },
             folder,
@@ -154,7 +157,9 @@ impl Session {
             cancel: self.cancel.clone(),
             watch: &self.board,
         };
-        planned.settle(cell, &runner)
+        planned.settle(cell, &runner).inspect_err(|_| {
+            lock(&self.board.unmeasured).insert(planned.plan.core_digest.clone());
+        })
     }
 
     /// The cells that were settled so far, by name.
@@ -165,17 +170,10 @@ impl Session {
     }
 
     /// Ends telemetry within the budget and gives its account; the second call gives an empty one.
-    pub fn close(&self, budget: Duration, failed: bool) -> Exported {
-        let status = if self.is_cancelled() {
-            SuiteStatus::Aborted
-        } else if failed {
-            SuiteStatus::Failure
-        } else {
-            SuiteStatus::Success
-        };
+    pub fn close(&self, budget: Duration) -> Exported {
         lock(&self.board.cases).clear();
-        for (_, suite) in lock(&self.board.suites).drain() {
-            suite.finish(status);
+        for (digest, suite) in lock(&self.board.suites).drain() {
+            suite.finish(self.board.status(&digest));
         }
         let telemetry = lock(&self.board.telemetry).take();
         telemetry.map_or_else(Exported::default, |telemetry| telemetry.finish(budget))
@@ -187,32 +185,56 @@ impl Board {
         let cells = u64::try_from(plan.cells.len()).unwrap_or(u64::MAX);
         let info = || SuiteInfo {
             spec: plan.name.clone(),
+            plan: plan.core_digest.clone(),
             spec_sha256: plan.spec_sha256.clone(),
             cells,
             planned_samples: plan.sampling.max_samples.saturating_mul(cells),
             ci_parent: plan.otel.ci_parent,
         };
         lock(&self.infos)
-            .entry(plan.digest.clone())
+            .entry(plan.core_digest.clone())
             .or_insert_with(info);
+    }
+
+    /// How the suite of a plan went, as far as its evidence says; a cell without any was called off.
+    fn status(&self, digest: &str) -> SuiteStatus {
+        if lock(&self.unmeasured).contains(digest) {
+            return SuiteStatus::Aborted;
+        }
+        let outcomes = lock(&self.outcomes);
+        let cells = outcomes
+            .iter()
+            .filter(|it| plan_of(&it.evidence.header) == digest);
+        SuiteStatus::of(cells.map(|it| {
+            let evidence = &it.evidence;
+            (&evidence.header, evidence.close.as_ref(), &*it.verdicts)
+        }))
     }
 
     fn case(&self, header: &Header) -> Option<Case> {
         let mut suites = lock(&self.suites);
-        if !suites.contains_key(&header.plan_digest) {
-            let info = lock(&self.infos).get(&header.plan_digest).cloned()?;
+        let plan = plan_of(header);
+        if !suites.contains_key(plan) {
+            let info = lock(&self.infos).get(plan).cloned()?;
             let suite = lock(&self.telemetry).as_ref()?.suite(&info);
-            suites.insert(header.plan_digest.clone(), suite);
+            suites.insert(plan.to_owned(), suite);
         }
-        Some(suites.get(&header.plan_digest)?.case(header))
+        Some(suites.get(plan)?.case(header))
     }
 }
 
 impl Watch for Board {
-    fn begin(&self, header: &Header) {
+    fn begin(&self, header: &Header, earlier: &[Sample]) {
         if let Some(case) = self.case(header) {
+            for sample in earlier {
+                case.recall(sample, &SampleFacts::of(header, sample));
+            }
             lock(&self.cases).insert(header.cell_id.clone(), case);
         }
+    }
+
+    fn trace_url(&self, asked: Option<&str>) -> Option<String> {
+        lock(&self.telemetry).as_ref()?.trace_url(asked)
     }
 
     fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {

@@ -18,6 +18,7 @@ mod relay;
 mod secret;
 mod settings;
 mod simulate;
+mod telemetry;
 mod tree;
 mod workload;
 

@@ -142,7 +142,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("opentelemetry", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),
     ("opentelemetry_otlp", &["telemetry"]),
-    ("tracing_opentelemetry", &["telemetry"]),
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
     ("rcgen", &["sim"]),

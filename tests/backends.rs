@@ -188,6 +188,7 @@ fn binaries() -> Option<PathBuf> {
 fn open(telemetry: &Telemetry) -> (Suite, Case) {
     let suite = telemetry.suite(&SuiteInfo {
         spec: "chat".into(),
+        plan: "cd".repeat(32),
         spec_sha256: "ab".repeat(32),
         cells: 1,
         planned_samples: 232,

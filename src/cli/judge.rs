@@ -143,7 +143,7 @@ pub(super) fn print(
             for one in judged {
                 let path = one.path.display().to_string();
                 let verdicts = &one.summary.verdicts;
-                let blocks = terminal::failures(&one.evidence, verdicts, &path, None, colour);
+                let blocks = terminal::failures(&one.evidence, verdicts, &path, colour);
                 if !blocks.is_empty() {
                     write!(out, "\n{}\n{blocks}", one.summary.cell)?;
                 }

@@ -119,8 +119,7 @@ pub(super) fn sample(
     }
     let printed = judge::print(&judged, &unmeasured, format, colour(), out);
     // Spans are due whether or not anyone could be told the verdicts.
-    let failed = !matches!(printed, Ok(Exit::Pass));
-    let exported = session.close(TELEMETRY_BUDGET, failed);
+    let exported = session.close(TELEMETRY_BUDGET);
     for warning in &exported.warnings {
         complain(&format!("warning: {warning}"));
     }

@@ -11,11 +11,11 @@ use super::clock::Clock;
 use super::endpoint::Endpoint;
 use super::scrub::Scrub;
 use super::transport::Request;
-use super::{retry, trace};
+use super::{propagation, retry};
 use crate::dialect::Prompt;
-use crate::evidence::{Attempt, Sample};
+use crate::evidence::{Attempt, Sample, ids};
 use crate::observation::{Ending, Loss};
-use crate::plan::{Cell, Retry, Slot};
+use crate::plan::{Cell, Propagation, Retry, Slot};
 use crate::stream::{Asked, Exchange, Timeouts};
 
 /// A call, written out to the last byte, waiting for its moment.
@@ -23,6 +23,7 @@ use crate::stream::{Asked, Exchange, Timeouts};
 pub struct Call {
     slot: Slot,
     trace_id: String,
+    propagation: Propagation,
     request: Request,
     asked: Asked,
     timeouts: Timeouts,
@@ -32,17 +33,9 @@ pub struct Call {
 
 impl Call {
     /// Writes the request of one slot.
-    ///
-    /// `propagate` sends the trace context along.
-    pub fn new(
-        cell: &Cell,
-        slot: Slot,
-        endpoint: &Endpoint,
-        run_id: &str,
-        propagate: bool,
-    ) -> Self {
+    pub fn new(cell: &Cell, slot: Slot, endpoint: &Endpoint, run_id: &str) -> Self {
         let prompt = cell.prompt(&slot);
-        Self::asking(cell, slot, prompt, endpoint, run_id, propagate)
+        Self::asking(cell, slot, prompt, endpoint, run_id)
     }
 
     /// Writes the request of one slot with another prompt than the cell's own.
@@ -52,13 +45,11 @@ impl Call {
         prompt: Prompt,
         endpoint: &Endpoint,
         run_id: &str,
-        propagate: bool,
     ) -> Self {
         let body = Bytes::from(cell.relay.protocol.body(&prompt));
-        let trace_id = trace::trace_id(run_id, &slot.id);
-        let traceparent = propagate.then(|| trace::traceparent(&trace_id));
         Self {
-            trace_id,
+            trace_id: ids::trace_id(run_id, &slot.id),
+            propagation: cell.relay.propagate,
             asked: Asked {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
@@ -72,7 +63,7 @@ impl Call {
             },
             request: Request {
                 url: endpoint.url().clone(),
-                headers: endpoint.headers(traceparent.as_deref()),
+                headers: endpoint.headers().clone(),
                 body,
             },
             timeouts: cell.relay.timeouts,
@@ -116,6 +107,11 @@ pub(super) async fn make<T: Attempts>(
     due: Option<Instant>,
     cancel: &mut Cancel,
 ) -> Made {
+    let Call {
+        propagation,
+        mut request,
+        ..
+    } = call;
     let clock = Clock::start();
     let mut sample = Sample {
         id: call.slot.id,
@@ -129,9 +125,11 @@ pub(super) async fn make<T: Attempts>(
     };
     let (mut own, mut start, mut backoff) = (clock, Duration::ZERO, None);
     loop {
+        let number = sample.attempts.len();
+        propagation::write(propagation, &mut request.headers, &sample.trace_id, number);
         let mut exchange = Exchange::new(call.asked.clone(), call.timeouts);
         attempts
-            .attempt(&call.request, &mut exchange, &own, cancel)
+            .attempt(&request, &mut exchange, &own, cancel)
             .await;
         let mut observation = exchange.finish();
         call.scrub.clean(&mut observation);

@@ -35,8 +35,6 @@ pub struct Job<'a, T = Transport> {
     pub run_id: &'a str,
     /// Index to begin with: those before it are on record already.
     pub skip: u64,
-    /// Whether to send the trace context along.
-    pub propagate: bool,
 }
 
 /// How sampling went.
@@ -98,7 +96,6 @@ pub async fn drive<T: Attempts>(
             endpoint: job.endpoint,
             run_id: job.run_id.to_owned(),
             skip: job.skip,
-            propagate: job.propagate,
             stop: stopped,
             off: called_off,
             done,

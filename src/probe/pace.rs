@@ -39,8 +39,6 @@ pub(super) struct Pacing<T> {
     pub(super) run_id: String,
     /// First index to start with.
     pub(super) skip: u64,
-    /// Whether to send the trace context along.
-    pub(super) propagate: bool,
     /// No more calls are to be started.
     pub(super) stop: Cancel,
     /// Open calls are to end.
@@ -95,13 +93,7 @@ impl<T: Attempts> Pacing<T> {
         let mut started = 0;
         for slot in slots {
             let due = epoch + slot.start.saturating_sub(base);
-            let call = Call::new(
-                &self.cell,
-                slot,
-                &self.endpoint,
-                &self.run_id,
-                self.propagate,
-            );
+            let call = Call::new(&self.cell, slot, &self.endpoint, &self.run_id);
             let turn = async {
                 tokio::time::sleep_until(due).await;
                 turn(permits).await

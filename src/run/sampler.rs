@@ -18,7 +18,7 @@ use super::{
 use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
-use crate::plan::Cell;
+use crate::plan::{Cell, OtelSettings};
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
 use crate::verdict::{self, Judge};
@@ -93,7 +93,9 @@ pub(super) async fn settle(
         }
     };
     let mut recorder = Recorder::new(runner, writer, evidence)?;
-    runner.watch.begin(&recorder.evidence.header);
+    runner
+        .watch
+        .begin(&recorder.evidence.header, &recorder.evidence.samples);
     // A run that goes on keeps its name, and with it the ids and texts of its calls.
     let run_id = recorder.evidence.header.run_id.clone();
     let driven = if recorder.judge.is_decided() {
@@ -106,7 +108,6 @@ pub(super) async fn settle(
             endpoint: target.endpoint,
             run_id: &run_id,
             skip: recorder.next_index(),
-            propagate: planned.plan.otel.propagate,
         };
         drive(job, runner.cancel.clone(), &mut |sample| {
             recorder.take(sample)
@@ -302,10 +303,15 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
             .collect(),
         sampling: plan.sampling.clone(),
         judge: plan.judge.clone(),
-        otel: plan.otel.clone(),
+        otel: OtelSettings {
+            trace_url: runner.watch.trace_url(plan.otel.trace_url.as_deref()),
+            ..plan.otel.clone()
+        },
         objectives: cell.objectives.clone(),
         price: cell.price,
         seal_allowance_ppm: cell.seal_allowance_ppm(),
+        spec_cells: Some(plan.cells.len() as u64),
+        propagation: cell.relay.propagate,
         earlier_runs: Vec::new(),
     }
 }

@@ -20,12 +20,19 @@ use url::Url;
 
 use super::RunInfo;
 use super::semconv;
+use crate::plan::trace_url::TraceUrl;
 
 /// A look-up of one environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Longest wait for one export request, unless a variable says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The variable that says how addresses of traces are made.
+pub const TRACE_URL: &str = "RELAYPROOF_TRACE_URL";
+
+/// Where the Jaeger of the shipped compose file answers.
+const LOCAL_JAEGER: &str = "jaeger:http://127.0.0.1:16686";
 
 /// Variables that other tools honour and this one does not: what they would change.
 const NOT_HONOURED: &[&str] = &[
@@ -173,6 +180,8 @@ pub struct Settings {
     pub ci: Option<SpanContext>,
     /// Who emits.
     pub resource: Resource,
+    /// How the addresses of traces are made, where the environment tells.
+    pub trace_url: Option<String>,
     /// Variables that are wrong or not honoured.
     pub warnings: Vec<String>,
 }
@@ -201,9 +210,11 @@ impl Settings {
         if !ignored.is_empty() {
             warnings.push(format!("set, but not honoured: {}", ignored.join(", ")));
         }
+        let trace_url = env.trace_url(&traces, &mut warnings);
         Self {
             traces,
             logs,
+            trace_url,
             ci: env.ci(),
             resource: env.resource(run),
             warnings,
@@ -357,6 +368,23 @@ impl Env<'_> {
             Some((name, value)) => Err(format!(
                 "{name}={value:.32} is not supported (gzip or none); nothing is sent"
             )),
+        }
+    }
+
+    /// What `RELAYPROOF_TRACE_URL` says; else the Jaeger that is beside a Collector on this machine.
+    fn trace_url(&self, traces: &Destination, warnings: &mut Vec<String>) -> Option<String> {
+        if let Some(text) = self.value(TRACE_URL) {
+            return match TraceUrl::parse(&text) {
+                Ok(_) => Some(text),
+                Err(fault) => {
+                    warnings.push(format!("{TRACE_URL} is no address of a trace: {fault}"));
+                    None
+                }
+            };
+        }
+        match traces {
+            Destination::Otlp(endpoint) if endpoint.is_loopback() => Some(LOCAL_JAEGER.to_owned()),
+            Destination::Otlp(_) | Destination::None | Destination::Console => None,
         }
     }
 

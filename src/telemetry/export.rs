@@ -4,8 +4,8 @@
 //! bounded and waits for the disk; the way out to the network is bounded too, and what finds no
 //! room there is dropped and counted, because the file already has it.
 
-mod otlp;
-mod outbox;
+pub(super) mod otlp;
+pub(super) mod outbox;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

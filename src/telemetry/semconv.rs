@@ -145,6 +145,8 @@ names! {
     RELAY_ATTEMPT_COUNT = "relay.attempt.count",
     /// Index of an attempt, from 0.
     RELAY_ATTEMPT_INDEX = "relay.attempt.index",
+    /// What the request told the relay of this trace: `traceparent` or `request_id`.
+    RELAY_PROPAGATION = "relay.propagation",
     /// Seconds to the first model output; also the event at that moment has this stem.
     RELAY_TTFT = "relay.ttft",
     /// Tokens a second after the first packet.

@@ -42,7 +42,7 @@ const MAX_ANSWER: usize = 64 * 1024;
 type Trouble = Arc<Mutex<Option<String>>>;
 
 /// Where the items of one signal go.
-pub(super) enum Outlet<E> {
+pub(in crate::telemetry) enum Outlet<E> {
     /// Standard error.
     Console,
     /// An OTLP endpoint.
@@ -72,13 +72,13 @@ impl<E> Outlet<E> {
 }
 
 /// Where spans go.
-pub(super) type SpanSink = Outlet<SpanExporter>;
+pub(in crate::telemetry) type SpanSink = Outlet<SpanExporter>;
 
 /// Where logs go.
 pub(super) type LogSink = Outlet<LogExporter>;
 
 /// Builds the sink of spans.
-pub(super) fn spans(
+pub(in crate::telemetry) fn spans(
     destination: &Destination,
     resource: &Resource,
     trouble: Trouble,

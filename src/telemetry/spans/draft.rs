@@ -13,6 +13,7 @@ use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 
+use crate::evidence::ids;
 use crate::telemetry::semconv;
 
 /// Longest text of one attribute, in bytes; a relay chooses some of them.
@@ -53,13 +54,7 @@ pub(crate) fn hashed_trace_id(parts: &[&str]) -> TraceId {
 ///
 /// Spans exported again later, from the same evidence, therefore replace the first ones.
 pub fn span_id(trace: TraceId, path: &str) -> SpanId {
-    let hash = Sha256::new()
-        .chain_update(trace.to_bytes())
-        .chain_update(path.as_bytes())
-        .finalize();
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&hash[..8]);
-    SpanId::from_bytes(bytes)
+    SpanId::from_bytes(ids::span_id(&trace.to_bytes(), path))
 }
 
 /// The context of a span of our own, sampled.
