@@ -13,6 +13,7 @@ mod progress;
 mod results;
 mod run;
 pub mod simulate;
+mod verify;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -80,6 +81,8 @@ enum Command {
     Compare(compare::Args),
     /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
     Export(export::Args),
+    /// Say whether a trace backend holds what the evidence says
+    Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
+        Command::Verify(args) => verify::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
     };

@@ -9,6 +9,7 @@ pub mod env;
 mod export;
 pub mod file;
 mod live;
+pub mod readback;
 mod recorded;
 pub mod replay;
 pub mod semconv;

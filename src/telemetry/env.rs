@@ -147,12 +147,7 @@ impl Endpoint {
 
     /// Whether it is on this machine.
     pub fn is_loopback(&self) -> bool {
-        match self.url.host() {
-            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        }
+        is_loopback(&self.url)
     }
 }
 
@@ -334,18 +329,7 @@ impl Env<'_> {
         };
         // The message names the variable only: what is wrong in it may be a key.
         let wrong = || format!("{name} is no list of `name=value` pairs; nothing is sent");
-        text.split(',')
-            .map(str::trim)
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (key, value) = pair.split_once('=').ok_or_else(wrong)?;
-                let key = key.trim().parse::<HeaderName>().map_err(|_| wrong())?;
-                let value = percent_decoded(value.trim()).ok_or_else(wrong)?;
-                let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
-                value.set_sensitive(true);
-                Ok((key, value))
-            })
-            .collect()
+        header_list(&text).ok_or_else(wrong)
     }
 
     fn timeout(&self, signal: Signal) -> Result<Duration, String> {
@@ -433,6 +417,32 @@ impl Env<'_> {
                     .map(|(key, value)| KeyValue::new(key, value)),
             )
             .build()
+    }
+}
+
+/// The headers of a list of `name=value` pairs with percent-encoded values; `None` where it is no
+/// such list.
+pub(super) fn header_list(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            let key = key.trim().parse::<HeaderName>().ok()?;
+            let mut value = HeaderValue::from_str(&percent_decoded(value.trim())?).ok()?;
+            value.set_sensitive(true);
+            Some((key, value))
+        })
+        .collect()
+}
+
+/// Whether a URL leads to this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
     }
 }
 

@@ -81,15 +81,21 @@ impl Suite {
         Some(Self { span, cells })
     }
 
-    /// The span of the suite and those of its cells and verdicts; `tallies` are those of the cells.
-    pub(super) fn draw(&self, tallies: &[CaseTally]) -> Vec<SpanData> {
+    /// The spans of the cells and their verdicts; `tallies` are those of the cells.
+    pub(super) fn draw_cells(&self, tallies: &[CaseTally]) -> Vec<(&Cell, Vec<SpanData>)> {
         let each = self.cells.iter().zip(tallies);
-        let mut spans: Vec<SpanData> = Vec::new();
+        each.map(|(cell, tally)| (cell, cell.spans.case(&self.span, tally, cell.end())))
+            .collect()
+    }
+
+    /// The span of the suite with those of its cells and verdicts.
+    pub(super) fn draw(&self, tallies: &[CaseTally]) -> Vec<SpanData> {
+        let cells = self.draw_cells(tallies).into_iter();
+        let mut spans: Vec<SpanData> = cells.flat_map(|(_, spans)| spans).collect();
         let mut window: Option<Window> = None;
-        for (cell, tally) in each {
+        for (cell, tally) in self.cells.iter().zip(tallies) {
             let own = cell.spans.window(tally, cell.end());
             window = Some(window.map_or(own, |all| all.with(own)));
-            spans.extend(cell.spans.case(&self.span, tally, cell.end()));
         }
         let status = SuiteStatus::of(
             self.cells
