@@ -15,12 +15,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use continuation::{Continuation, ContinueError};
 pub use folder::{FolderError, RunFolder, fresh_run_id};
-pub use load::{Ignored, LoadError, load, plan_text, read, unknown_profile, why_ignored};
+pub use load::{
+    Ignored, LoadError, content_warning, load, plan_text, read, unknown_profile, why_ignored,
+};
 pub use sampler::CellError;
 pub use target::TargetError;
 
 use crate::evidence::{Evidence, Header, Sample};
 use crate::plan::{Cell, Plan};
+use crate::probe::call::Said;
 use crate::probe::cancel::Cancel;
 use crate::verdict::Verdict;
 
@@ -37,6 +40,11 @@ pub trait Watch: Send + Sync {
     fn trace_url(&self, asked: Option<&str>) -> Option<String> {
         let _ = asked;
         None
+    }
+
+    /// What was said in a call, right before it is on record; only where the spec asks for it.
+    fn said(&self, sample: &Sample, said: Said) {
+        let _ = (sample, said);
     }
 
     /// One call is on record.

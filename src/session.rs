@@ -14,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::evidence::{Header, Sample};
 use crate::plan::Plan;
+use crate::probe::call::Said;
 use crate::probe::cancel::{Cancel, CancelSwitch, cancel_pair};
 use crate::probe::hooks::ConnectEvents;
 use crate::run::{
@@ -76,6 +77,8 @@ struct Board {
     outcomes: Mutex<Vec<Arc<CellOutcome>>>,
     /// Plans of which a cell could not be measured.
     unmeasured: Mutex<HashSet<String>>,
+    /// What was said in a call that is about to be told of.
+    said: Mutex<HashMap<String, Said>>,
     on_sample: Option<Box<OnSample>>,
 }
 
@@ -122,6 +125,7 @@ impl Session {
                 cases: Mutex::default(),
                 outcomes: Mutex::default(),
                 unmeasured: Mutex::default(),
+                said: Mutex::default(),
                 on_sample,
             },
             folder,
@@ -237,10 +241,19 @@ impl Watch for Board {
         lock(&self.telemetry).as_ref()?.trace_url(asked)
     }
 
+    fn said(&self, sample: &Sample, said: Said) {
+        lock(&self.said).insert(sample.id.clone(), said);
+    }
+
     fn sample(&self, header: &Header, sample: &Sample, progress: Progress) {
+        let said = lock(&self.said).remove(&sample.id);
         let case = lock(&self.cases).get(&header.cell_id).cloned();
         if let Some(case) = case {
-            case.sample(sample, &SampleFacts::of(header, sample));
+            let facts = SampleFacts::of(header, sample);
+            match said {
+                Some(said) => case.sample_with(sample, &facts, &said),
+                None => case.sample(sample, &facts),
+            }
         }
         if let Some(on_sample) = &self.on_sample {
             on_sample(header, sample, progress);

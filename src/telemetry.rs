@@ -5,6 +5,7 @@
 //! through one exporter thread to the run's folder always and to the network where the `OTEL_*`
 //! variables name an endpoint. Metrics are not made here.
 
+mod content;
 pub mod env;
 mod export;
 pub mod file;

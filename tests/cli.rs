@@ -26,5 +26,7 @@ mod probe;
 mod secrets;
 #[path = "cli/server.rs"]
 mod server;
+#[path = "cli/traces.rs"]
+mod traces;
 #[path = "cli/waterfall.rs"]
 mod waterfall;

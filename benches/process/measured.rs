@@ -157,6 +157,7 @@ fn probe(
         endpoint,
         run_id: "bench",
         skip: 0,
+        aside: None,
     };
     let (_switch, cancel) = cancel_pair();
     let driven = runtime.block_on(drive(job, cancel, &mut |sample| record.take(sample)));

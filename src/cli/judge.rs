@@ -8,6 +8,7 @@ use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::evidence::Evidence;
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
+use crate::telemetry::env::TRACE_URL;
 use crate::verdict::{Overall, Summary, judge_file, overall};
 
 /// Ending of evidence files; in a folder, other files are left alone.
@@ -81,16 +82,26 @@ fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
         }
         for path in paths {
             match judge_file(&path) {
-                Ok((evidence, summary)) => judged.push(Judged {
-                    path,
-                    evidence,
-                    summary,
-                }),
+                Ok((mut evidence, summary)) => {
+                    // Spans of a run without an endpoint may have been sent since.
+                    let url = &mut evidence.header.otel.trace_url;
+                    *url = url.take().or_else(named_trace_url);
+                    judged.push(Judged {
+                        path,
+                        evidence,
+                        summary,
+                    });
+                }
                 Err(error) => mistakes.push(with_causes(&error)),
             }
         }
     }
     (judged, mistakes)
+}
+
+/// How addresses of traces are made, where the environment says it.
+fn named_trace_url() -> Option<String> {
+    std::env::var(TRACE_URL).ok().filter(|it| !it.is_empty())
 }
 
 /// The file itself, or the evidence files of a folder by name.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::judge::{self, Judged, Unmeasured};
 use super::{Exit, Format, colour, complain, progress, with_causes};
-use crate::run::{CellError, CellOutcome, Continuation, Planned, fresh_run_id};
+use crate::run::{CellError, CellOutcome, Continuation, Planned, content_warning, fresh_run_id};
 use crate::session::Session;
 
 /// How long telemetry may take at the end.
@@ -82,6 +82,9 @@ pub(super) fn sample(
     format: Format,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
+    for warning in plans.iter().filter_map(|it| content_warning(&it.plan)) {
+        complain(&format!("warning: {warning}"));
+    }
     let bar = io::stderr().is_terminal().then(progress::Board::new);
     let on_sample = bar.as_ref().map(progress::Board::listener);
     let session = match Session::start(dir, run_id, on_sample) {

@@ -19,6 +19,7 @@ use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
 use crate::plan::{Cell, OtelSettings};
+use crate::probe::call::Said;
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
 use crate::verdict::{self, Judge};
@@ -101,6 +102,10 @@ pub(super) async fn settle(
     let driven = if recorder.judge.is_decided() {
         Driven::nothing_to_do()
     } else {
+        let said = |sample: &Sample, said: Said| {
+            runner.watch.said(sample, said);
+        };
+        let aloud = !planned.plan.otel.content.is_none();
         let job = Job {
             cell,
             sampling: &planned.plan.sampling,
@@ -108,6 +113,7 @@ pub(super) async fn settle(
             endpoint: target.endpoint,
             run_id: &run_id,
             skip: recorder.next_index(),
+            aside: aloud.then_some(&said),
         };
         drive(job, runner.cancel.clone(), &mut |sample| {
             recorder.take(sample)

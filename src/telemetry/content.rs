@@ -129,12 +129,24 @@ mod tests {
     fn equal_answers_of_one_run_have_equal_hashes_and_no_text_is_told() {
         let key = HashKey::random();
         let hash = |key: &HashKey, text: &str| {
-            value(Content::Hash, &said("p", text), key, semconv::RELAY_ANSWER_HASH).unwrap()
+            value(
+                Content::Hash,
+                &said("p", text),
+                key,
+                semconv::RELAY_ANSWER_HASH,
+            )
+            .unwrap()
         };
         assert_eq!(hash(&key, "secret text"), hash(&key, "secret text"));
         assert_ne!(hash(&key, "secret text"), hash(&key, "secret texT"));
-        assert_ne!(hash(&key, "secret text"), hash(&HashKey::random(), "secret text"));
-        let all = format!("{:?}", attributes(Content::Hash, &said("prompt", "secret"), &key));
+        assert_ne!(
+            hash(&key, "secret text"),
+            hash(&HashKey::random(), "secret text")
+        );
+        let all = format!(
+            "{:?}",
+            attributes(Content::Hash, &said("prompt", "secret"), &key)
+        );
         assert!(!all.contains("secret"), "{all}");
         assert_eq!(attributes(Content::None, &said("p", "a"), &key), []);
     }
@@ -144,7 +156,10 @@ mod tests {
         let long = "é".repeat(5000);
         let said = said(&long, &long);
         let key = HashKey::random();
-        for name in [semconv::GEN_AI_INPUT_MESSAGES, semconv::GEN_AI_OUTPUT_MESSAGES] {
+        for name in [
+            semconv::GEN_AI_INPUT_MESSAGES,
+            semconv::GEN_AI_OUTPUT_MESSAGES,
+        ] {
             let text = value(Content::Full, &said, &key, name).unwrap();
             let messages: Value = serde_json::from_str(&text).unwrap();
             let content = messages[0]["parts"][0]["content"].as_str().unwrap();

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use opentelemetry::InstrumentationScope;
 use opentelemetry::trace::SpanContext;
+use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLogRecord;
 use opentelemetry_sdk::trace::SpanData;
@@ -57,6 +57,8 @@ pub(super) enum Work {
         facts: Box<SampleFacts>,
         /// Span of the cell.
         case: Option<SpanContext>,
+        /// What the span of the call says besides, of prompt and answer.
+        content: Vec<KeyValue>,
     },
     /// Export spans that are drawn.
     Spans(Vec<SpanData>),
@@ -134,6 +136,7 @@ impl Inlet {
                     sample,
                     facts,
                     case,
+                    content: _,
                 } => cell.sample(&sample, &facts, case.as_ref()).len(),
                 Work::Log(_) | Work::Finish(_) => 0,
             };
@@ -310,7 +313,12 @@ impl Thread {
                     sample,
                     facts,
                     case,
-                }) => cell.sample(&sample, &facts, case.as_ref()),
+                    content,
+                }) => {
+                    let mut spans = cell.sample(&sample, &facts, case.as_ref());
+                    CellSpans::add_to_chat(&mut spans, content);
+                    spans
+                }
                 Ok(Work::Spans(spans)) => spans,
                 Ok(Work::Log(log)) => {
                     if log_network {

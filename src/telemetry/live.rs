@@ -7,16 +7,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, TraceContextExt};
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogProcessor, SdkLogRecord};
 
+use super::content::{self, HashKey};
 use super::export::{Inlet, Work, lock};
 use super::spans::{
     CaseEnd, CaseTally, CellSpans, SampleFacts, SuiteInfo, SuiteSpan, SuiteStatus, Window,
 };
 use crate::evidence::{Header, Sample};
+use crate::plan::Content;
+use crate::probe::call::Said;
 use crate::probe::clock::Clock;
 use crate::verdict::Verdict;
 
@@ -42,6 +45,7 @@ impl LogProcessor for ForwardLogs {
 #[derive(Clone)]
 pub(super) struct Stage {
     run_id: String,
+    key: HashKey,
     inlet: Inlet,
     ci: Option<SpanContext>,
 }
@@ -52,6 +56,7 @@ impl Stage {
     pub(super) fn new(run_id: &str, inlet: Inlet, ci: Option<SpanContext>) -> Self {
         Self {
             run_id: run_id.to_owned(),
+            key: HashKey::random(),
             inlet,
             ci,
         }
@@ -63,6 +68,7 @@ impl Stage {
             inlet: self.inlet.clone(),
             span: Arc::new(SuiteSpan::new(&self.run_id, info.clone(), self.ci.clone())),
             opened: Clock::start().unix_ns(),
+            key: self.key.clone(),
             window: Arc::default(),
             status: None,
         }
@@ -82,6 +88,7 @@ pub struct Suite {
     span: Arc<SuiteSpan>,
     /// What stands for its time as long as no cell has one.
     opened: u64,
+    key: HashKey,
     /// The time of the cells that have ended.
     window: Arc<Mutex<Option<Window>>>,
     status: Option<SuiteStatus>,
@@ -101,6 +108,8 @@ impl Suite {
             context: self.span.case_context(header),
             suite: Arc::clone(&self.span),
             window: Arc::clone(&self.window),
+            content: header.otel.content,
+            key: self.key.clone(),
             tally: Mutex::default(),
             ended: Mutex::new(false),
         }))
@@ -138,6 +147,9 @@ struct Open {
     context: SpanContext,
     suite: Arc<SuiteSpan>,
     window: Arc<Mutex<Option<Window>>>,
+    /// What is told of prompts and answers.
+    content: Content,
+    key: HashKey,
     tally: Mutex<CaseTally>,
     ended: Mutex<bool>,
 }
@@ -176,12 +188,23 @@ impl Case {
 
     /// Exports one sample; it is drawn on the exporter thread.
     pub fn sample(&self, sample: &Sample, facts: &SampleFacts) {
+        self.export(sample, facts, Vec::new());
+    }
+
+    /// Exports one sample with what the spec wants told of its prompt and answer.
+    pub fn sample_with(&self, sample: &Sample, facts: &SampleFacts, said: &Said) {
+        let content = content::attributes(self.0.content, said, &self.0.key);
+        self.export(sample, facts, content);
+    }
+
+    fn export(&self, sample: &Sample, facts: &SampleFacts, content: Vec<KeyValue>) {
         self.recall(sample, facts);
         self.0.inlet.send(Work::Sample {
             cell: Arc::clone(&self.0.cell),
             sample: Box::new(sample.clone()),
             facts: Box::new(facts.clone()),
             case: Some(self.0.context.clone()),
+            content,
         });
     }
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use attempt::{STALL, error_type};
+pub(super) use draft::bounded_to;
 pub use draft::{span_id, trace_id};
 pub use run::{CaseEnd, CaseTally, SuiteInfo, SuiteSpan, SuiteStatus, Window, plan_of};
 
@@ -195,6 +196,14 @@ impl CellSpans {
             attempt::draw(self, &anchor, chat_id, index, attempt, &mut spans);
         }
         spans
+    }
+
+    /// Adds attributes to the span of the call among the spans of one sample.
+    pub(super) fn add_to_chat(spans: &mut [SpanData], attributes: Vec<KeyValue>) {
+        // Below the root, which comes first.
+        if let Some(chat) = spans.get_mut(1) {
+            chat.attributes.extend(attributes);
+        }
     }
 
     fn root(

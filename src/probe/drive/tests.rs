@@ -120,6 +120,7 @@ impl<F: Fn(u64) -> Answer + Send + Sync + 'static> Attempts for StandIn<F> {
 async fn run<F: Fn(u64) -> Answer + Send + Sync + 'static>(
     sampling: &Sampling,
     skip: u64,
+    aside: None,
     enough: usize,
     cancel: Cancel,
     script: F,

@@ -21,7 +21,12 @@ const TEXT_LIMIT: usize = 256;
 
 /// Cuts a text at a character boundary so that it fits an attribute.
 pub(super) fn bounded(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_LIMIT);
+    bounded_to(text, TEXT_LIMIT)
+}
+
+/// Cuts a text at a character boundary so that it has at most so many bytes.
+pub(in crate::telemetry) fn bounded_to(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
