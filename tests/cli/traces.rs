@@ -192,8 +192,8 @@ fn prompts_and_answers_do_not_leave_a_ci_job_unasked() {
     };
     check("s.yaml", "true")
         .exits(2)
-        .complains("s.yaml:6:18")
-        .complains("content_in_ci: true");
+        .says("s.yaml:7:18")
+        .says("content_in_ci: true");
     check("s.yaml", "false").exits(0);
     check("allowed.yaml", "true").exits(0);
 }
