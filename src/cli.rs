@@ -10,6 +10,7 @@ pub mod judge;
 pub mod plan;
 mod probe;
 mod progress;
+mod report;
 mod results;
 mod run;
 pub mod simulate;
@@ -77,6 +78,8 @@ enum Command {
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
+    /// Write what evidence says for CI servers, pull requests and programs
+    Report(report::Args),
     /// Rank relays by their evidence, or say whether one got worse
     Compare(compare::Args),
     /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
@@ -119,6 +122,7 @@ pub fn main() -> ExitCode {
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Report(args) => report::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Verify(args) => verify::run(&args, &mut out),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use continuation::{Continuation, ContinueError};
-pub use folder::{FolderError, RunFolder, fresh_run_id};
+pub use folder::{FolderError, RunFolder, fresh_run_id, latest_runs};
 pub use load::{
     Ignored, LoadError, content_warning, load, plan_text, read, unknown_profile, why_ignored,
 };

@@ -138,6 +138,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("serde_yaml", &["sim", "spec"]),
     ("statrs", &["stats"]),
     ("libtest_mimic", &["harness"]),
+    ("quick_junit", &["report"]),
+    ("maud", &["report"]),
     ("clap", &["cli", "main"]),
     ("opentelemetry", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),

@@ -22,6 +22,8 @@ mod honesty;
 mod place;
 #[path = "cli/probe.rs"]
 mod probe;
+#[path = "cli/reports.rs"]
+mod reports;
 #[path = "cli/secrets.rs"]
 mod secrets;
 #[path = "cli/server.rs"]

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::evidence::Evidence;
+use crate::report::document::{Cell, Document, Unmeasured};
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
 use crate::telemetry::env::TRACE_URL;
-use crate::verdict::{Overall, Summary, judge_file, overall};
+use crate::verdict::{Overall, Summary, judge_file};
 
 /// Ending of evidence files; in a folder, other files are left alone.
 pub(super) const EVIDENCE: &str = ".jsonl";
@@ -53,16 +54,30 @@ impl Judged {
     }
 }
 
-/// A cell without a verdict.
-#[derive(serde::Serialize)]
-pub(super) struct Unmeasured {
-    pub(super) cell: String,
-    /// Whether that is meant to be so: the spec says it, or a key is not set.
-    pub(super) ignored: bool,
-    pub(super) reason: String,
+/// Where the records lie, as they are shown.
+pub(super) fn paths(judged: &[Judged]) -> Vec<String> {
+    let shown = judged.iter().map(|one| one.path.display().to_string());
+    shown.collect()
 }
 
-fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
+/// What reports are made from; `paths` are those of the judged cells.
+pub(super) fn document<'a>(
+    judged: &'a [Judged],
+    paths: &'a [String],
+    unmeasured: &'a [Unmeasured],
+) -> Document<'a> {
+    let cells = judged.iter().zip(paths).map(|(one, path)| Cell {
+        evidence: &one.evidence,
+        summary: &one.summary,
+        path,
+    });
+    Document {
+        cells: cells.collect(),
+        unmeasured,
+    }
+}
+
+pub(super) fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
     let (mut judged, mut mistakes) = (Vec::new(), Vec::new());
     // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
     let is_spans = |file: &&PathBuf| file.to_string_lossy().ends_with(SPANS);
@@ -135,33 +150,24 @@ pub(super) fn print(
     colour: bool,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let all = if unmeasured.iter().any(|one| !one.ignored) {
-        Overall::Nothing
-    } else {
-        overall(judged.iter().map(|one| &one.summary))
-    };
+    let paths = paths(judged);
+    let document = document(judged, &paths, unmeasured);
     match format {
-        Format::Json => {
-            let cells = judged.iter().map(|one| (&one.evidence, &one.summary));
-            let mut document = json::render(cells, all);
-            document["unmeasured"] = serde_json::to_value(unmeasured)?;
-            results::json(&document, out)?;
-        }
+        Format::Json => results::json(&json::render(&document), out)?,
         Format::Text => {
             for one in judged {
                 write!(out, "{}", terminal::table(&one.summary, colour))?;
             }
-            for one in judged {
-                let path = one.path.display().to_string();
+            for (one, path) in judged.iter().zip(&paths) {
                 let verdicts = &one.summary.verdicts;
-                let blocks = terminal::failures(&one.evidence, verdicts, &path, colour);
+                let blocks = terminal::failures(&one.evidence, verdicts, path, colour);
                 if !blocks.is_empty() {
                     write!(out, "\n{}\n{blocks}", one.summary.cell)?;
                 }
             }
         }
     }
-    Ok(match all {
+    Ok(match document.overall() {
         Overall::Pass => Exit::Pass,
         Overall::Violated => Exit::Violated,
         Overall::Inconclusive => Exit::Inconclusive,

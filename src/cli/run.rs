@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::judge::{self, Judged, Unmeasured};
-use super::{Exit, Format, colour, complain, progress, with_causes};
+use super::judge::{self, Judged};
+use super::{Exit, Format, colour, complain, progress, report, with_causes};
+use crate::report::document::Unmeasured;
 use crate::run::{CellError, CellOutcome, Continuation, Planned, content_warning, fresh_run_id};
 use crate::session::Session;
 
@@ -36,6 +37,27 @@ pub(super) struct Args {
     /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Write a report as well: `junit=target/relayproof.xml`; may be given several times
+    #[arg(long = "report", value_name = "FORM=FILE")]
+    reports: Vec<report::Wanted>,
+}
+
+/// What is printed, and what is written beside it.
+#[derive(Clone, Copy)]
+pub(super) struct Output<'a> {
+    /// On stdout.
+    pub(super) format: Format,
+    /// To files.
+    pub(super) reports: &'a [report::Wanted],
+}
+
+impl Args {
+    fn output(&self) -> Output<'_> {
+        Output {
+            format: self.format,
+            reports: &self.reports,
+        }
+    }
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
@@ -57,7 +79,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     }
     let Some(run) = named(args.continued.as_deref()) else {
         let run_id = args.run_id.clone().unwrap_or_else(fresh_run_id);
-        return sample(&plans, &args.dir, &run_id, args.format, out);
+        return sample(&plans, &args.dir, &run_id, &args.output(), out);
     };
     match Continuation::prepare(&mut plans, &args.dir, run, &fresh_run_id()) {
         Ok(continuation) => {
@@ -65,7 +87,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
                 complain(&format!("note: {note}"));
             }
             let Continuation { runs, run_id, .. } = &continuation;
-            sample(&plans, runs, run_id, args.format, out)
+            sample(&plans, runs, run_id, &args.output(), out)
         }
         Err(error) => {
             complain(&format!("error: {}", with_causes(&error)));
@@ -79,7 +101,7 @@ pub(super) fn sample(
     plans: &[Planned],
     dir: &Path,
     run_id: &str,
-    format: Format,
+    output: &Output<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
     for warning in plans.iter().filter_map(|it| content_warning(&it.plan)) {
@@ -120,19 +142,24 @@ pub(super) fn sample(
     if judged.is_empty() {
         complain("error: nothing was measured");
     }
-    let printed = judge::print(&judged, &unmeasured, format, colour(), out);
+    let printed = judge::print(&judged, &unmeasured, output.format, colour(), out);
+    let written = report::write_all(output.reports, &judged, &unmeasured);
     // Spans are due whether or not anyone could be told the verdicts.
     let exported = session.close(TELEMETRY_BUDGET);
     for warning in &exported.warnings {
         complain(&format!("warning: {warning}"));
     }
     let exit = printed?;
-    if format == Format::Text {
+    if output.format == Format::Text {
         writeln!(
             out,
             "\n{exported}, in {}",
             session.folder().path().display()
         )?;
+    }
+    if let Err(mistakes) = written {
+        complain(mistakes.trim_end());
+        return Ok(Exit::NotMeasured);
     }
     Ok(exit)
 }

@@ -95,10 +95,57 @@ impl Telling {
     }
 }
 
+/// The address of a sample's trace, opened where its last attempt went wrong; `None` where traces
+/// went nowhere.
+pub fn address_of(header: &Header, sample: &Sample) -> Option<String> {
+    let url = trace_url(header)?;
+    let number = sample.attempts.len().checked_sub(1)?;
+    let attempt = &sample.attempts.get(number)?.observation;
+    let Blame { party, phase, .. } = blame(attempt);
+    let telling = Telling::of(&Case {
+        sample,
+        number,
+        attempt,
+        party,
+        phase,
+        class: attempt.class(),
+        length: attempt.timeline.over,
+    });
+    Some(telling.address(&url, &header.run_id))
+}
+
 /// How the addresses of a cell's traces are made; `None` where they went nowhere.
 pub fn trace_url(header: &Header) -> Option<TraceUrl> {
     // What a hand-made file holds in its place is no address.
     TraceUrl::parse(header.otel.trace_url.as_deref()?).ok()
+}
+
+impl Explanation {
+    /// The address of the most telling sample's trace; `None` where traces went nowhere.
+    pub fn address(&self, header: &Header) -> Option<String> {
+        let url = trace_url(header)?;
+        Some(self.telling.first()?.address(&url, &header.run_id))
+    }
+
+    /// Who and where: `relay-middleware, phase stream (3 of 5 failures alike)`.
+    pub fn place(&self) -> String {
+        let mut text = format!("{}, phase {}", self.party, self.phase);
+        if self.alike < self.of {
+            text.push_str(&format!(" ({} of {} failures alike)", self.alike, self.of));
+        }
+        text
+    }
+
+    /// The samples and what they have in common: `samples 3, 7: first token after 2 s`.
+    pub fn shown_by(&self) -> String {
+        let samples: Vec<String> = self.samples.iter().map(u64::to_string).collect();
+        let noun = if samples.len() == 1 {
+            "sample"
+        } else {
+            "samples"
+        };
+        format!("{noun} {}: {}", samples.join(", "), self.words)
+    }
 }
 
 /// One failing sample and where its trouble lies.

@@ -3,25 +3,29 @@
 
 use serde_json::{Value, json};
 
+use super::document::Document;
 use super::explain::{Explanation, explain, trace_url};
 use crate::attribution::groups::Group;
 use crate::evidence::{Evidence, Header};
 use crate::spec::objective::Objective;
-use crate::verdict::{Decision, Inconclusive, Overall, Summary, Verdict};
+use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;
 
 /// All cells and what they come to.
-pub fn render<'a>(
-    cells: impl IntoIterator<Item = (&'a Evidence, &'a Summary)>,
-    overall: Overall,
-) -> Value {
-    let cells: Vec<Value> = cells
-        .into_iter()
-        .map(|(evidence, summary)| cell(evidence, summary))
+pub fn render(document: &Document<'_>) -> Value {
+    let cells: Vec<Value> = document
+        .cells
+        .iter()
+        .map(|one| cell(one.evidence, one.summary))
         .collect();
-    json!({ "schema": SCHEMA, "overall": overall, "cells": cells })
+    json!({
+        "schema": SCHEMA,
+        "overall": document.overall(),
+        "cells": cells,
+        "unmeasured": document.unmeasured,
+    })
 }
 
 fn cell(evidence: &Evidence, summary: &Summary) -> Value {

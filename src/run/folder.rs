@@ -5,11 +5,15 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
 use crate::plan::Cell;
 use crate::probe::clock::Clock;
+
+/// Most folders whose names are read to find the latest.
+const MOST_FOLDERS: usize = 10_000;
 
 /// A folder that holds everything one run leaves behind.
 #[derive(Clone, Debug)]
@@ -79,6 +83,20 @@ impl RunFolder {
 pub fn fresh_run_id() -> String {
     let now = Clock::start().unix_ns();
     format!("{:013x}-{:x}", now / 1_000_000, std::process::id())
+}
+
+/// The folders of runs under `root`, the latest first.
+pub fn latest_runs(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().take(MOST_FOLDERS);
+    let mut runs: Vec<(SystemTime, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let facts = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
+            Some((facts.modified().ok()?, entry.path()))
+        })
+        .collect();
+    runs.sort_by(|a, b| b.cmp(a));
+    runs.into_iter().map(|(_, path)| path).collect()
 }
 
 /// `relay-model-workload-1a2b3c4d`: readable, and unique by the cell's id.

@@ -5,18 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::RunFolder;
-use super::folder::readable_stem;
+use super::folder::{latest_runs, readable_stem};
 use crate::evidence::{self, CameTo, EarlierRun, Header};
 use crate::plan::{Cell, Endpoint, Plan};
 use crate::verdict::{Decision, Effect, Inconclusive, Overall, Summary, effect, judge_file};
 
 /// Most runs that are looked at, the latest first.
 const MOST_RUNS: usize = 32;
-/// Most folders whose names are read to find them.
-const MOST_FOLDERS: usize = 10_000;
 /// Most files of a run that are looked at.
 const MOST_FILES: usize = 1_000;
 /// Most bytes of evidence that are read.
@@ -86,7 +83,11 @@ fn files(folder: &RunFolder, plan: &Plan, cell: &Cell) -> Vec<(Header, PathBuf)>
     let stem = readable_stem(cell);
     let name = cell.name();
     let mut found = Vec::new();
-    for run in latest_runs(folder) {
+    let root = folder.path().parent().unwrap_or_else(|| Path::new(""));
+    let others = latest_runs(root)
+        .into_iter()
+        .filter(|path| path != folder.path());
+    for run in others.take(MOST_RUNS) {
         let entries = fs::read_dir(run).into_iter().flatten().take(MOST_FILES);
         for path in entries.flatten().map(|entry| entry.path()) {
             let file = path.file_name().and_then(|it| it.to_str()).unwrap_or("");
@@ -102,20 +103,4 @@ fn files(folder: &RunFolder, plan: &Plan, cell: &Cell) -> Vec<(Header, PathBuf)>
         }
     }
     found
-}
-
-fn latest_runs(folder: &RunFolder) -> Vec<PathBuf> {
-    let root = folder.path().parent().unwrap_or_else(|| Path::new(""));
-    let entries = fs::read_dir(root).into_iter().flatten().take(MOST_FOLDERS);
-    let mut runs: Vec<(SystemTime, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let facts = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
-            Some((facts.modified().ok()?, entry.path()))
-        })
-        .filter(|(_, path)| path != folder.path())
-        .collect();
-    runs.sort_by(|a, b| b.cmp(a));
-    runs.truncate(MOST_RUNS);
-    runs.into_iter().map(|(_, path)| path).collect()
 }

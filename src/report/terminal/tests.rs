@@ -3,7 +3,9 @@
 use super::*;
 use crate::evidence::fixtures::*;
 use crate::evidence::{CloseReason, Sample};
+use crate::measure::metric::Metric;
 use crate::observation::{Class, Ending, Observation, Phase};
+use crate::report::document::{Cell, Document};
 use crate::verdict::judge;
 
 const TRACES: &str = "jaeger:http://127.0.0.1:16686";
@@ -294,18 +296,18 @@ fn a_whole_sample_is_explained_by_its_last_attempt() {
 }
 
 #[test]
-fn quantiles_are_named_as_they_are_written() {
-    assert_eq!(quantile_name(950_000), "p95");
-    assert_eq!(quantile_name(50_000), "p05");
-    assert_eq!(quantile_name(999_000), "p99.9");
-}
-
-#[test]
 fn the_document_for_programs_has_a_version_and_everything_a_person_sees() {
     let record = late_tokens();
     let summary = Summary::of(&record);
-    let overall = summary.overall();
-    let value = crate::report::json::render([(&record, &summary)], overall);
+    let cell = Cell {
+        evidence: &record,
+        summary: &summary,
+        path: "run/cell.jsonl",
+    };
+    let value = crate::report::json::render(&Document {
+        cells: vec![cell],
+        unmeasured: &[],
+    });
     assert_eq!(value["schema"], 1);
     assert_eq!(value["overall"], "violated");
     let cell = &value["cells"][0];
