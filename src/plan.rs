@@ -197,8 +197,10 @@ pub struct OtelSettings {
 
 named! {
     /// What spans say of prompts and answers.
+    #[derive(Default)]
     Content {
         /// Nothing.
+        #[default]
         None = "none",
         /// Their lengths, and hashes under a key that nobody keeps.
         Hash = "hash",
@@ -209,25 +211,17 @@ named! {
 
 impl Content {
     /// Whether spans say nothing of them.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the signature that serde asks for"
-    )]
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
 }
 
-impl Default for Content {
-    fn default() -> Self {
-        Self::None
-    }
-}
-
 named! {
     /// What a relay is told of our traces.
+    #[derive(Default)]
     Propagation {
         /// Nothing.
+        #[default]
         None = "none",
         /// `traceparent`: what the relay records can join the trace of its call.
         Traceparent = "traceparent",
@@ -238,18 +232,8 @@ named! {
 
 impl Propagation {
     /// Whether the relay is told nothing.
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the signature that serde asks for"
-    )]
     pub fn is_none(&self) -> bool {
         *self == Self::None
-    }
-}
-
-impl Default for Propagation {
-    fn default() -> Self {
-        Self::None
     }
 }
 

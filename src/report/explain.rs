@@ -72,9 +72,10 @@ impl Telling {
             index: sample.index,
             trace_id: sample.trace_id.clone(),
             attempt: case.number,
-            phase: match case.phase {
-                Phase::FirstEvent if came => Phase::FirstToken,
-                phase => phase,
+            phase: if case.phase == Phase::FirstEvent && came {
+                Phase::FirstToken
+            } else {
+                case.phase
             },
             start_ms,
             end_ms: start_ms.saturating_add(length).saturating_add(1),

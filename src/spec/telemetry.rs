@@ -50,9 +50,8 @@ pub(super) fn otel(r: &Reader<'_>, item: &Item<'_>, env: Env<'_>) -> Option<Otel
 
 fn trace_url(r: &Reader<'_>, item: &Item<'_>) -> Option<String> {
     let text = item.text(r)?;
-    let fault = match TraceUrl::parse(text) {
-        Ok(_) => return Some(text.to_owned()),
-        Err(fault) => fault,
+    let Err(fault) = TraceUrl::parse(text) else {
+        return Some(text.to_owned());
     };
     let message = match fault {
         TraceUrlFault::NoTrace => format!("`{}` names no trace", item.path),

@@ -44,10 +44,12 @@ pub(super) struct Cell {
 /// What is drawn of a cell's samples, one after the other.
 pub(super) type EachSample<'a> = dyn FnMut(&Sample, Vec<SpanData>) -> ControlFlow<()> + 'a;
 
+/// Two texts that name something together: a run and its host, a spec and its plan.
+type Pair = (String, String);
+
 /// Reads the headers and verdicts of evidence files, and puts together what belongs together.
 pub(super) fn runs(files: &[PathBuf]) -> Result<Vec<Run>, EvidenceError> {
-    let mut cells: BTreeMap<(String, String), BTreeMap<(String, String), Vec<Cell>>> =
-        BTreeMap::new();
+    let mut cells: BTreeMap<Pair, BTreeMap<Pair, Vec<Cell>>> = BTreeMap::new();
     for path in files {
         let cell = Cell::open(path)?;
         let header = &cell.header;

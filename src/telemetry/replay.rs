@@ -153,7 +153,7 @@ pub fn replay(
         mail.send();
         if let Out::Network { trouble, .. } = &mail.out {
             let trouble = lock(trouble).clone();
-            account.trouble = trouble.or(account.trouble.take());
+            account.trouble = trouble.or_else(|| account.trouble.take());
         }
     }
     Ok(account)

@@ -120,7 +120,6 @@ impl<F: Fn(u64) -> Answer + Send + Sync + 'static> Attempts for StandIn<F> {
 async fn run<F: Fn(u64) -> Answer + Send + Sync + 'static>(
     sampling: &Sampling,
     skip: u64,
-    aside: None,
     enough: usize,
     cancel: Cancel,
     script: F,
@@ -133,6 +132,7 @@ async fn run<F: Fn(u64) -> Answer + Send + Sync + 'static>(
         endpoint: endpoint(),
         run_id: "run",
         skip,
+        aside: None,
     };
     let mut samples = Vec::new();
     let driven = drive(job, cancel, &mut |sample| {

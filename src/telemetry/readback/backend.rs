@@ -266,9 +266,10 @@ fn tempo(document: &Value) -> Option<Answer> {
 
 fn otlp(span: &Value) -> Option<(String, Seen)> {
     let text = |name: &str| span.get(name).and_then(Value::as_str);
-    let nanos = |name: &str| match span.get(name)? {
-        Value::String(text) => text.parse::<u64>().ok(),
-        other => other.as_u64(),
+    let nanos = |name: &str| {
+        let value = span.get(name)?;
+        let text = value.as_str();
+        text.map_or_else(|| value.as_u64(), |text| text.parse::<u64>().ok())
     };
     let (start, end) = (nanos("startTimeUnixNano")?, nanos("endTimeUnixNano")?);
     let count = |name: &str| span.get(name).and_then(Value::as_array).map_or(0, Vec::len);
