@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::explicit_write,
     reason = "a test fails by panicking, waits for a program, and must say aloud that it skips"
 )]
 
@@ -401,7 +400,8 @@ fn a_span_that_was_sent_twice_is_there() {
 fn a_backend_that_cannot_be_asked_is_an_error_and_not_a_missing_trace() {
     let folder = tempfile::tempdir().unwrap();
     let files = evidence(folder.path());
-    let answers: [(&str, fn() -> (u16, Vec<u8>)); 4] = [
+    type Answering = fn() -> (u16, Vec<u8>);
+    let answers: [(&str, Answering); 4] = [
         ("HTTP status 500", || (500, Vec::new())),
         ("no JSON", || (200, b"<html>".to_vec())),
         ("another shape", || (200, b"[]".to_vec())),
