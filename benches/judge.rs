@@ -71,7 +71,7 @@ fn header() -> Header {
             "on_inconclusive": "fail", "stop": "all", "design_ratio": 5.0, "futility": false,
             "tokens": "usage",
         },
-        "otel": {"trace_url": null, "ci_parent": false, "propagate": false},
+        "otel": {"trace_url": null, "ci_parent": false},
         "objectives": objectives,
     }))
     .expect("a header")

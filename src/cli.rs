@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod demo;
 mod explain;
+mod export;
 mod init;
 mod inspect;
 pub mod judge;
@@ -17,6 +18,7 @@ mod results;
 mod run;
 mod schema;
 pub mod simulate;
+mod verify;
 mod waterfall;
 
 use std::io::{self, IsTerminal, Write};
@@ -87,6 +89,10 @@ enum Command {
     Report(report::Args),
     /// Rank relays by their evidence, or say whether one got worse
     Compare(compare::Args),
+    /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
+    Export(export::Args),
+    /// Say whether a trace backend holds what the evidence says
+    Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
     /// Serve the embedded relay on loopback
@@ -140,6 +146,8 @@ pub fn main() -> ExitCode {
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),
         Command::Report(args) => report::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
+        Command::Verify(args) => verify::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),

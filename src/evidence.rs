@@ -8,6 +8,7 @@
 mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
+pub mod ids;
 
 pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Loss, Observation, micros, named, opt_micros};
-use crate::plan::{Judging, OtelSettings, Price, Sampling};
+use crate::plan::{Judging, OtelSettings, Price, Propagation, Sampling};
 use crate::spec::objective::Objective;
 
 /// Version of the file format.
@@ -81,6 +82,12 @@ pub struct Header {
     /// What the relay charges for the model, where the spec says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Cells of the spec, this one included; unknown in files of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec_cells: Option<u64>,
+    /// What the relay is told of our traces.
+    #[serde(default, skip_serializing_if = "Propagation::is_none")]
+    pub propagation: Propagation,
     /// Share of normal stops that may lack their seal, in parts per million, where one is asked
     /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

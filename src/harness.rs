@@ -18,7 +18,7 @@ use libtest_mimic::Arguments;
 use self::settings::Settings;
 use self::specs::{Loaded, Source};
 use self::trials::Session;
-use crate::run::{Continuation, ContinueError};
+use crate::run::{Continuation, ContinueError, content_warning};
 
 /// How long telemetry may take at the end.
 const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);
@@ -149,9 +149,16 @@ fn go_on(loaded: &mut Loaded, settings: &mut Settings) -> Result<(), ContinueErr
 }
 
 fn sample_and_judge(loaded: Loaded, settings: Settings, arguments: &Arguments) -> ExitCode {
+    for warning in loaded
+        .plans
+        .iter()
+        .filter_map(|it| content_warning(&it.plan))
+    {
+        say(&format!("warning: {warning}\n"));
+    }
     let session = Arc::new(Session::new(loaded, settings));
     let conclusion = libtest_mimic::run(arguments, Session::trials(&session));
-    let closing = session.close(TELEMETRY_BUDGET, conclusion.has_failed());
+    let closing = session.close(TELEMETRY_BUDGET);
     if closing_goes_to_stdout(arguments) {
         print(&closing);
     } else {

@@ -8,6 +8,7 @@ mod price;
 pub mod prospects;
 mod resolve;
 mod schedule;
+pub mod trace_url;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -184,12 +185,56 @@ named! {
 /// Telemetry settings of a spec.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OtelSettings {
-    /// Template of a trace's address; `{trace_id}` is filled in.
+    /// How the address of a trace is made, as [`trace_url::TraceUrl`] reads it; in evidence only
+    /// where the traces went somewhere.
     pub trace_url: Option<String>,
     /// Whether a CI trace context is the parent of the run (else it is linked).
     pub ci_parent: bool,
-    /// Whether `traceparent` is sent to the relay.
-    pub propagate: bool,
+    /// What spans say of prompts and answers.
+    #[serde(default, skip_serializing_if = "Content::is_none")]
+    pub content: Content,
+}
+
+named! {
+    /// What spans say of prompts and answers.
+    #[derive(Default)]
+    Content {
+        /// Nothing.
+        #[default]
+        None = "none",
+        /// Their lengths, and hashes under a key that nobody keeps.
+        Hash = "hash",
+        /// The texts themselves, cut to a bound.
+        Full = "full",
+    }
+}
+
+impl Content {
+    /// Whether spans say nothing of them.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+named! {
+    /// What a relay is told of our traces.
+    #[derive(Default)]
+    Propagation {
+        /// Nothing.
+        #[default]
+        None = "none",
+        /// `traceparent`: what the relay records can join the trace of its call.
+        Traceparent = "traceparent",
+        /// `x-request-id` with the ids of the call.
+        RequestId = "request_id",
+    }
+}
+
+impl Propagation {
+    /// Whether the relay is told nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// Relay × model × workload: one set of samples, judged by all its objectives.
@@ -286,6 +331,8 @@ pub struct Relay {
     pub headers: BTreeMap<String, String>,
     /// Where the API key comes from; `None` sends none.
     pub api_key: Option<KeySource>,
+    /// What it is told of our traces.
+    pub propagate: Propagation,
     /// Whether a missing key is an error rather than an ignored test.
     pub required: bool,
 }

@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod hooks;
 pub mod key;
 mod pace;
+mod propagation;
 pub mod raw;
 pub mod reqwest_client;
 mod retry;
@@ -19,7 +20,6 @@ mod self_check;
 #[cfg(test)]
 mod testing;
 pub mod tls;
-pub mod trace;
 pub mod transport;
 mod want;
 

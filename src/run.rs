@@ -15,22 +15,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use continuation::{Continuation, ContinueError};
 pub use folder::{FolderError, RunFolder, fresh_run_id, latest_runs};
-pub use load::{Ignored, LoadError, load, plan_text, read, unknown_profile, why_ignored};
+pub use load::{
+    Ignored, LoadError, content_warning, load, plan_text, read, unknown_profile, why_ignored,
+};
 pub use sampler::CellError;
 pub use target::TargetError;
 
 use crate::evidence::{Evidence, Header, Sample};
 use crate::measure::cost::Cost;
 use crate::plan::{Cell, Plan};
+use crate::probe::call::Said;
 use crate::probe::cancel::Cancel;
 use crate::verdict::Verdict;
 
 /// What a run tells whoever watches it, as it happens. Called from the measuring runtime: it must
 /// not block.
 pub trait Watch: Send + Sync {
-    /// Sampling of a cell begins.
-    fn begin(&self, header: &Header) {
-        let _ = header;
+    /// Sampling of a cell begins, or goes on after these samples.
+    fn begin(&self, header: &Header, earlier: &[Sample]) {
+        let _ = (header, earlier);
+    }
+
+    /// How the addresses of traces are made, given what the spec says; `None` where traces go
+    /// nowhere.
+    fn trace_url(&self, asked: Option<&str>) -> Option<String> {
+        let _ = asked;
+        None
+    }
+
+    /// What was said in a call, right before it is on record; only where the spec asks for it.
+    fn said(&self, sample: &Sample, said: Said) {
+        let _ = (sample, said);
     }
 
     /// One call is on record.

@@ -2,7 +2,7 @@
 //!
 //! The test harness and the command both stand on it. Decides nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,12 +14,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::evidence::{Header, Sample};
 use crate::plan::Plan;
+use crate::probe::call::Said;
 use crate::probe::cancel::{Cancel, CancelSwitch, cancel_pair};
 use crate::probe::hooks::ConnectEvents;
 use crate::run::{
     CellError, CellOutcome, FolderError, Planned, Progress, RunFolder, Runner, Watch,
 };
-use crate::telemetry::spans::SampleFacts;
+use crate::telemetry::spans::{SampleFacts, plan_of};
 use crate::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use crate::verdict::Decision;
 
@@ -74,12 +75,16 @@ impl Drop for Measuring {
 /// What the cells tell while they run.
 struct Board {
     telemetry: Mutex<Option<Telemetry>>,
-    /// What the span of each spec says, by the plan's digest.
+    /// What the span of each spec says, by the digest of its plan without the budget.
     infos: Mutex<HashMap<String, SuiteInfo>>,
     /// Spans of the specs of which this process samples a cell; one that only reads has none.
     suites: Mutex<HashMap<String, Suite>>,
     cases: Mutex<HashMap<String, Case>>,
     outcomes: Mutex<Vec<Arc<CellOutcome>>>,
+    /// Plans of which a cell could not be measured.
+    unmeasured: Mutex<HashSet<String>>,
+    /// What was said in a call that is about to be told of.
+    said: Mutex<HashMap<String, Said>>,
     viewer: Option<Arc<dyn Viewer>>,
 }
 
@@ -125,6 +130,8 @@ impl Session {
                 suites: Mutex::default(),
                 cases: Mutex::default(),
                 outcomes: Mutex::default(),
+                unmeasured: Mutex::default(),
+                said: Mutex::default(),
                 viewer,
             },
             folder,
@@ -160,7 +167,9 @@ impl Session {
             cancel: self.cancel.clone(),
             watch: &self.board,
         };
-        planned.settle(cell, &runner)
+        planned.settle(cell, &runner).inspect_err(|_| {
+            lock(&self.board.unmeasured).insert(planned.plan.core_digest.clone());
+        })
     }
 
     /// The cells that were settled so far, by name.
@@ -171,17 +180,10 @@ impl Session {
     }
 
     /// Ends telemetry within the budget and gives its account; the second call gives an empty one.
-    pub fn close(&self, budget: Duration, failed: bool) -> Exported {
-        let status = if self.is_cancelled() {
-            SuiteStatus::Aborted
-        } else if failed {
-            SuiteStatus::Failure
-        } else {
-            SuiteStatus::Success
-        };
+    pub fn close(&self, budget: Duration) -> Exported {
         lock(&self.board.cases).clear();
-        for (_, suite) in lock(&self.board.suites).drain() {
-            suite.finish(status);
+        for (digest, suite) in lock(&self.board.suites).drain() {
+            suite.finish(self.board.status(&digest));
         }
         let telemetry = lock(&self.board.telemetry).take();
         telemetry.map_or_else(Exported::default, |telemetry| telemetry.finish(budget))
@@ -193,38 +195,71 @@ impl Board {
         let cells = u64::try_from(plan.cells.len()).unwrap_or(u64::MAX);
         let info = || SuiteInfo {
             spec: plan.name.clone(),
+            plan: plan.core_digest.clone(),
             spec_sha256: plan.spec_sha256.clone(),
             cells,
             planned_samples: plan.sampling.max_samples.saturating_mul(cells),
             ci_parent: plan.otel.ci_parent,
         };
         lock(&self.infos)
-            .entry(plan.digest.clone())
+            .entry(plan.core_digest.clone())
             .or_insert_with(info);
+    }
+
+    /// How the suite of a plan went, as far as its evidence says; a cell without any was called off.
+    fn status(&self, digest: &str) -> SuiteStatus {
+        if lock(&self.unmeasured).contains(digest) {
+            return SuiteStatus::Aborted;
+        }
+        let outcomes = lock(&self.outcomes);
+        let cells = outcomes
+            .iter()
+            .filter(|it| plan_of(&it.evidence.header) == digest);
+        SuiteStatus::of(cells.map(|it| {
+            let evidence = &it.evidence;
+            (&evidence.header, evidence.close.as_ref(), &*it.verdicts)
+        }))
     }
 
     fn case(&self, header: &Header) -> Option<Case> {
         let mut suites = lock(&self.suites);
-        if !suites.contains_key(&header.plan_digest) {
-            let info = lock(&self.infos).get(&header.plan_digest).cloned()?;
+        let plan = plan_of(header);
+        if !suites.contains_key(plan) {
+            let info = lock(&self.infos).get(plan).cloned()?;
             let suite = lock(&self.telemetry).as_ref()?.suite(&info);
-            suites.insert(header.plan_digest.clone(), suite);
+            suites.insert(plan.to_owned(), suite);
         }
-        Some(suites.get(&header.plan_digest)?.case(header))
+        Some(suites.get(plan)?.case(header))
     }
 }
 
 impl Watch for Board {
-    fn begin(&self, header: &Header) {
+    fn begin(&self, header: &Header, earlier: &[Sample]) {
         if let Some(case) = self.case(header) {
+            for sample in earlier {
+                case.recall(sample, &SampleFacts::of(header, sample));
+            }
             lock(&self.cases).insert(header.cell_id.clone(), case);
         }
     }
 
+    fn trace_url(&self, asked: Option<&str>) -> Option<String> {
+        lock(&self.telemetry).as_ref()?.trace_url(asked)
+    }
+
+    fn said(&self, sample: &Sample, said: Said) {
+        lock(&self.said).insert(sample.id.clone(), said);
+    }
+
     fn sample(&self, header: &Header, sample: &Sample, progress: &Progress) {
+        let said = lock(&self.said).remove(&sample.id);
         let case = lock(&self.cases).get(&header.cell_id).cloned();
         if let Some(case) = case {
-            case.sample(sample, &SampleFacts::of(header, sample));
+            let facts = SampleFacts::of(header, sample);
+            match said {
+                Some(said) => case.sample_with(sample, &facts, &said),
+                None => case.sample(sample, &facts),
+            }
         }
         if let Some(viewer) = &self.viewer {
             viewer.progress(header, progress);

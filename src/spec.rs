@@ -19,6 +19,7 @@ pub mod schema;
 mod secret;
 mod settings;
 mod simulate;
+mod telemetry;
 mod tree;
 mod workload;
 

@@ -8,11 +8,16 @@
 mod baggage;
 mod ci;
 mod clean;
+mod content;
+mod entrance;
 pub mod env;
 mod export;
 pub mod file;
 mod live;
 mod metrics;
+pub mod readback;
+mod recorded;
+pub mod replay;
 pub mod semconv;
 pub mod spans;
 
@@ -31,9 +36,10 @@ use tracing_subscriber::registry::LookupSpan;
 
 use env::{Destination, Lookup, Settings};
 use export::{Exporter, Tally, lock};
-pub use live::{Case, Suite, SuiteInfo, SuiteStatus};
+pub use live::{Case, Suite};
 use live::{ForwardLogs, Stage};
 pub use metrics::Temporality;
+pub use spans::{SuiteInfo, SuiteStatus};
 
 /// Longest time that the end of a run may wait for telemetry.
 const MAX_BUDGET: Duration = Duration::from_secs(5);
@@ -127,6 +133,8 @@ pub struct Telemetry {
     stage: Stage,
     logger: Option<SdkLoggerProvider>,
     traces: Destination,
+    /// How the addresses of traces are made where the spec does not say.
+    trace_url: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -147,7 +155,6 @@ impl Telemetry {
         let exporter = Exporter::start(&run.folder, &settings);
         let stage = Stage::new(
             &run.run_id,
-            settings.resource.clone(),
             exporter.inlet.clone(),
             settings.ci.clone(),
             &settings.baggage,
@@ -163,13 +170,23 @@ impl Telemetry {
             stage,
             logger,
             traces: settings.traces,
+            trace_url: settings.trace_url,
             warnings: settings.warnings,
         }
     }
 
-    /// Starts the span of one spec's run.
+    /// Opens the span of one spec's run.
     pub fn suite(&self, info: &SuiteInfo) -> Suite {
         self.stage.suite(info)
+    }
+
+    /// How the addresses of traces are made: as the spec says, else as the environment does; `None`
+    /// where spans go nowhere but to the file.
+    pub fn trace_url(&self, asked: Option<&str>) -> Option<String> {
+        match self.traces {
+            Destination::Otlp(_) => asked.or(self.trace_url.as_deref()).map(str::to_owned),
+            Destination::None | Destination::Console => None,
+        }
     }
 
     /// The layer that sends the process's log lines, INFO and above, to the logs endpoint; `None`

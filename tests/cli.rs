@@ -38,5 +38,7 @@ mod secrets;
 mod server;
 #[path = "cli/shells.rs"]
 mod shells;
+#[path = "cli/traces.rs"]
+mod traces;
 #[path = "cli/waterfall.rs"]
 mod waterfall;

@@ -429,7 +429,6 @@ otel: { trace_url: \"http://jaeger.example/trace/{trace_id}\" }
         .says("1 passed; 1 failed")
         .says("VIOLATED")
         .says("look at: relay-middleware, phase stream")
-        .says("http://jaeger.example/trace/")
         .says("evidence:");
 }
 

@@ -504,6 +504,7 @@ fn the_digest_changes_with_what_is_done_and_not_with_how_it_is_written() {
         format!("\u{feff}{base}"),
         base.replace('\n', "\r\n"),
         format!("{base}otel: {{ trace_url: \"http://x/{{trace_id}}\" }}\n"),
+        format!("{base}otel: {{ content: hash }}\n"),
         base.replace(
             "    models: [gpt-4o-mini]",
             "    models: [gpt-4o-mini]\n    pricing: { gpt-4o-mini: { input: 1, output: 2 } }",
@@ -519,7 +520,7 @@ fn the_digest_changes_with_what_is_done_and_not_with_how_it_is_written() {
         base.replace("ALPHA_KEY", "OTHER_KEY"),
         format!("{base}sampling: {{ rate: 60/min }}\n"),
         format!("{base}judge: {{ stop: first }}\n"),
-        format!("{base}otel: {{ propagate: traceparent }}\n"),
+        format!("{base}defaults: {{ propagate: traceparent }}\n"),
         format!("{base}workloads: [{{ name: w, messages: [{{ role: user, content: hi }}] }}]\n"),
     ];
     let mut digests: BTreeSet<String> = other.iter().map(|text| digest(text)).collect();

@@ -14,6 +14,8 @@ mod receiver;
 
 #[path = "telemetry/account.rs"]
 mod account;
+#[path = "telemetry/again.rs"]
+mod again;
 #[cfg(feature = "grpc")]
 #[path = "telemetry/grpc.rs"]
 mod grpc;
@@ -48,6 +50,7 @@ fn start(folder: &Path, env: &[(&str, &str)]) -> Telemetry {
 fn suite() -> SuiteInfo {
     SuiteInfo {
         spec: "chat".into(),
+        plan: "cd".repeat(32),
         spec_sha256: "ab".repeat(32),
         cells: 1,
         planned_samples: 232,

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use relayproof::evidence::{Close, Evidence, Header, Line, SCHEMA, Sample, Writer};
-use relayproof::plan::{Cell, ConnectionMode, HttpVersion, Plan, Sampling, TransportKind};
+use relayproof::plan::{
+    Cell, ConnectionMode, HttpVersion, Plan, Propagation, Sampling, TransportKind,
+};
 use relayproof::probe::cancel::cancel_pair;
 use relayproof::probe::drive::{Driven, Job, drive};
 use relayproof::probe::endpoint::Endpoint;
@@ -159,7 +161,7 @@ fn probe(
         endpoint,
         run_id: "bench",
         skip: 0,
-        propagate: false,
+        aside: None,
     };
     let (_switch, cancel) = cancel_pair();
     let driven = runtime.block_on(drive(job, cancel, &mut |sample| record.take(sample)));
@@ -273,6 +275,7 @@ impl Traced {
         });
         let suite = telemetry.suite(&SuiteInfo {
             spec: plan.name.clone(),
+            plan: plan.core_digest.clone(),
             spec_sha256: plan.spec_sha256.clone(),
             cells: 1,
             planned_samples: plan.sampling.max_samples,
@@ -328,6 +331,8 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         judge: plan.judge.clone(),
         otel: plan.otel.clone(),
         seal_allowance_ppm: None,
+        spec_cells: Some(1),
+        propagation: Propagation::None,
         earlier_runs: Vec::new(),
         core_digest: String::new(),
         objectives: cell.objectives.clone(),

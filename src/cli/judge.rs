@@ -9,6 +9,7 @@ use crate::evidence::Evidence;
 use crate::report::document::{Cell, Document, Unmeasured};
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
+use crate::telemetry::env::TRACE_URL;
 use crate::verdict::{Overall, Summary, judge_file};
 
 /// Ending of evidence files; in a folder, other files are left alone.
@@ -96,16 +97,26 @@ pub(super) fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
         }
         for path in paths {
             match judge_file(&path) {
-                Ok((evidence, summary)) => judged.push(Judged {
-                    path,
-                    evidence,
-                    summary,
-                }),
+                Ok((mut evidence, summary)) => {
+                    // Spans of a run without an endpoint may have been sent since.
+                    let url = &mut evidence.header.otel.trace_url;
+                    *url = url.take().or_else(named_trace_url);
+                    judged.push(Judged {
+                        path,
+                        evidence,
+                        summary,
+                    });
+                }
                 Err(error) => mistakes.push(with_causes(&error)),
             }
         }
     }
     (judged, mistakes)
+}
+
+/// How addresses of traces are made, where the environment says it.
+fn named_trace_url() -> Option<String> {
+    std::env::var(TRACE_URL).ok().filter(|it| !it.is_empty())
 }
 
 /// The file itself, or the evidence files of a folder by name.
@@ -149,7 +160,7 @@ pub(super) fn print(
             }
             for (one, path) in judged.iter().zip(&paths) {
                 let verdicts = &one.summary.verdicts;
-                let blocks = terminal::failures(&one.evidence, verdicts, path, None, colour);
+                let blocks = terminal::failures(&one.evidence, verdicts, path, colour);
                 if !blocks.is_empty() {
                     write!(out, "\n{}\n{blocks}", one.summary.cell)?;
                 }

@@ -21,8 +21,8 @@ use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
 use crate::observation::{Ending, Limit, Loss};
 use crate::plan::{
-    Cell, ConnectionMode, Endpoint as Place, HttpVersion, KeySource, Proxy, Relay, Retry, Slot,
-    TransportKind, Workload,
+    Cell, ConnectionMode, Endpoint as Place, HttpVersion, KeySource, Propagation, Proxy, Relay,
+    Retry, Slot, TransportKind, Workload,
 };
 use crate::probe::call::{Call, call_once};
 use crate::probe::cancel::cancel_pair;
@@ -193,7 +193,7 @@ fn prepare(args: &Args) -> Result<Ready, String> {
     };
     let mut prompt = cell.prompt(&slot);
     prompt.usage = args.usage;
-    let mut call = Call::asking(&cell, slot, prompt, &endpoint, &run_id, false);
+    let mut call = Call::asking(&cell, slot, prompt, &endpoint, &run_id);
     if args.model.is_none() {
         call = call.any_model();
     }
@@ -294,6 +294,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
             },
             headers: BTreeMap::new(),
             api_key: Some(KeySource::Env(args.api_key_env.clone())),
+            propagate: Propagation::None,
             required: false,
         },
         model: args

@@ -10,7 +10,7 @@ use super::judge::{self, Judged};
 use super::{Exit, Format, colour, complain, report, with_causes};
 use crate::progress::Board;
 use crate::report::document::Unmeasured;
-use crate::run::{CellError, CellOutcome, Continuation, Planned, fresh_run_id};
+use crate::run::{CellError, CellOutcome, Continuation, Planned, content_warning, fresh_run_id};
 use crate::session::{Session, Viewer};
 
 /// How long telemetry may take at the end.
@@ -121,6 +121,9 @@ pub(super) fn sample(
     output: &Output<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Exit> {
+    for warning in plans.iter().filter_map(|it| content_warning(&it.plan)) {
+        complain(&format!("warning: {warning}"));
+    }
     let board = Arc::new(Board::on_stderr());
     let session = match Session::start(dir, run_id, Some(Arc::clone(&board) as Arc<dyn Viewer>)) {
         Ok(session) => session,
@@ -159,8 +162,7 @@ pub(super) fn sample(
     let printed = judge::print(&judged, &unmeasured, output.format, colour(), out);
     let written = report::write_all(output.reports, &judged, &unmeasured);
     // Spans are due whether or not anyone could be told the verdicts.
-    let failed = !matches!(printed, Ok(Exit::Pass));
-    let exported = session.close(TELEMETRY_BUDGET, failed);
+    let exported = session.close(TELEMETRY_BUDGET);
     for warning in &exported.warnings {
         complain(&format!("warning: {warning}"));
     }

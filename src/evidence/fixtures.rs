@@ -10,7 +10,8 @@ use crate::observation::{
     Timeline, Usage,
 };
 use crate::plan::{
-    Judging, Method, Mode, OnInconclusive, OtelSettings, Sampling, Stop, Tokens, TransportKind,
+    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Stop, Tokens,
+    TransportKind,
 };
 use crate::spec::objective::{Objective, Op, Severity, Statistic};
 
@@ -288,6 +289,8 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         judge: judging(),
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
+        spec_cells: Some(1),
+        propagation: Propagation::None,
         earlier_runs: Vec::new(),
         core_digest: String::new(),
         objectives,

@@ -85,13 +85,12 @@ impl Session {
             &outcome.evidence,
             verdict,
             &outcome.path.display().to_string(),
-            None,
             self.settings.colour,
         )
     }
 
     /// Ends telemetry and says what was measured.
-    pub(super) fn close(&self, budget: Duration, failed: bool) -> String {
+    pub(super) fn close(&self, budget: Duration) -> String {
         let mut text = String::new();
         let Some(Ok(run)) = self.run.get() else {
             return text;
@@ -103,7 +102,7 @@ impl Session {
                 self.settings.colour,
             ));
         }
-        let exported = run.close(budget, failed);
+        let exported = run.close(budget);
         for warning in &exported.warnings {
             text.push_str(&format!("warning: {warning}\n"));
         }

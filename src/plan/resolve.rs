@@ -281,7 +281,6 @@ fn digests(
         "objectives": objectives,
         "sampling": facts(sampling),
         "judge": facts(&settings.judge),
-        "propagate": spec.otel().propagate,
     });
     let whole = canonical_hash(&facts);
     facts["sampling"] = json!({
@@ -319,6 +318,7 @@ fn relay_facts(relay: &Relay) -> Value {
         retry,
         headers,
         api_key,
+        propagate,
         required: _,
     } = relay;
     json!({
@@ -340,6 +340,7 @@ fn relay_facts(relay: &Relay) -> Value {
         "timeouts": facts(timeouts),
         "retry": facts(retry),
         "headers": headers.keys().collect::<Vec<_>>(),
+        "propagate": propagate,
         "api_key": match api_key {
             None => Value::Null,
             Some(KeySource::Env(name)) => json!({ "env": name }),

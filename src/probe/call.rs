@@ -1,5 +1,6 @@
 //! One call to the relay: attempts, the waits between them, and the sample they make.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,11 @@ use super::clock::Clock;
 use super::endpoint::Endpoint;
 use super::scrub::Scrub;
 use super::transport::Request;
-use super::{retry, trace};
-use crate::dialect::Prompt;
-use crate::evidence::{Attempt, Sample};
+use super::{propagation, retry};
+use crate::dialect::{Message, Prompt};
+use crate::evidence::{Attempt, Sample, ids};
 use crate::observation::{Ending, Loss};
-use crate::plan::{Cell, Retry, Slot};
+use crate::plan::{Cell, Propagation, Retry, Slot};
 use crate::stream::{Asked, Exchange, Timeouts};
 
 /// A call, written out to the last byte, waiting for its moment.
@@ -23,26 +24,30 @@ use crate::stream::{Asked, Exchange, Timeouts};
 pub struct Call {
     slot: Slot,
     trace_id: String,
+    propagation: Propagation,
     request: Request,
     asked: Asked,
     timeouts: Timeouts,
     retry: Retry,
     scrub: Arc<Scrub>,
+    /// The prompt, where what is said is to be handed out.
+    said: Option<Vec<Message>>,
 }
 
 impl Call {
     /// Writes the request of one slot.
-    ///
-    /// `propagate` sends the trace context along.
-    pub fn new(
-        cell: &Cell,
-        slot: Slot,
-        endpoint: &Endpoint,
-        run_id: &str,
-        propagate: bool,
-    ) -> Self {
+    pub fn new(cell: &Cell, slot: Slot, endpoint: &Endpoint, run_id: &str) -> Self {
         let prompt = cell.prompt(&slot);
-        Self::asking(cell, slot, prompt, endpoint, run_id, propagate)
+        Self::asking(cell, slot, prompt, endpoint, run_id)
+    }
+
+    /// Writes the request of one slot; what is said will be handed out beside the sample.
+    pub(super) fn aloud(cell: &Cell, slot: Slot, endpoint: &Endpoint, run_id: &str) -> Self {
+        let prompt = cell.prompt(&slot);
+        let said = Some(prompt.messages.clone());
+        let mut call = Self::asking(cell, slot, prompt, endpoint, run_id).keep_text();
+        call.said = said;
+        call
     }
 
     /// Writes the request of one slot with another prompt than the cell's own.
@@ -52,13 +57,11 @@ impl Call {
         prompt: Prompt,
         endpoint: &Endpoint,
         run_id: &str,
-        propagate: bool,
     ) -> Self {
         let body = Bytes::from(cell.relay.protocol.body(&prompt));
-        let trace_id = trace::trace_id(run_id, &slot.id);
-        let traceparent = propagate.then(|| trace::traceparent(&trace_id));
         Self {
-            trace_id,
+            trace_id: ids::trace_id(run_id, &slot.id),
+            propagation: cell.relay.propagate,
             asked: Asked {
                 protocol: cell.relay.protocol,
                 stream: prompt.stream,
@@ -72,12 +75,13 @@ impl Call {
             },
             request: Request {
                 url: endpoint.url().clone(),
-                headers: endpoint.headers(traceparent.as_deref()),
+                headers: endpoint.headers().clone(),
                 body,
             },
             timeouts: cell.relay.timeouts,
             retry: cell.relay.retry.clone(),
             scrub: Arc::clone(endpoint.scrub()),
+            said: None,
             slot,
         }
     }
@@ -97,6 +101,23 @@ impl Call {
     }
 }
 
+/// What was said in a call, for a span and nothing else: evidence has no place for it.
+///
+/// `Debug` shows nothing of it.
+#[derive(Clone, PartialEq)]
+pub struct Said {
+    /// The prompt, as it was asked.
+    pub prompt: Vec<Message>,
+    /// The visible answer of the last attempt that had one.
+    pub answer: Option<String>,
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Said").finish_non_exhaustive()
+    }
+}
+
 /// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].
 pub async fn call_once<T: Attempts>(attempts: &T, call: Call, mut cancel: Cancel) -> Sample {
     make(attempts, call, None, &mut cancel).await.sample
@@ -105,6 +126,8 @@ pub async fn call_once<T: Attempts>(attempts: &T, call: Call, mut cancel: Cancel
 /// A call that was made.
 pub(super) struct Made {
     pub(super) sample: Sample,
+    /// What was said, where that was asked for.
+    pub(super) said: Option<Said>,
     /// Whether our side ended it before it was through.
     pub(super) called_off: bool,
 }
@@ -116,6 +139,16 @@ pub(super) async fn make<T: Attempts>(
     due: Option<Instant>,
     cancel: &mut Cancel,
 ) -> Made {
+    let Call {
+        propagation,
+        mut request,
+        said,
+        ..
+    } = call;
+    let mut said = said.map(|prompt| Said {
+        prompt: call.scrub.messages(prompt),
+        answer: None,
+    });
     let clock = Clock::start();
     let mut sample = Sample {
         id: call.slot.id,
@@ -129,12 +162,17 @@ pub(super) async fn make<T: Attempts>(
     };
     let (mut own, mut start, mut backoff) = (clock, Duration::ZERO, None);
     loop {
+        let number = sample.attempts.len();
+        propagation::write(propagation, &mut request.headers, &sample.trace_id, number);
         let mut exchange = Exchange::new(call.asked.clone(), call.timeouts);
         attempts
-            .attempt(&call.request, &mut exchange, &own, cancel)
+            .attempt(&request, &mut exchange, &own, cancel)
             .await;
         let mut observation = exchange.finish();
         call.scrub.clean(&mut observation);
+        if let Some(said) = &mut said {
+            said.answer = observation.text.take().filter(|text| !text.is_empty());
+        }
         // A call for which this machine had no means is on record, though it counts for nothing.
         let called_off =
             observation.ending == Ending::Cancelled && observation.lost != Some(Loss::Local);
@@ -146,11 +184,15 @@ pub(super) async fn make<T: Attempts>(
             observation,
         });
         let Some(wait) = wait else {
-            return Made { sample, called_off };
+            return Made {
+                sample,
+                said,
+                called_off,
+            };
         };
         tokio::select! {
             biased;
-            () = cancel.cancelled() => return Made { sample, called_off: true },
+            () = cancel.cancelled() => return Made { sample, said, called_off: true },
             () = tokio::time::sleep(wait.length) => backoff = Some(wait),
         }
         (own, start) = clock.restart();

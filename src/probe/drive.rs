@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::Attempts;
+use super::call::Said;
 use super::cancel::{Cancel, CancelSwitch, cancel_pair};
 use super::descriptors::make_room;
 use super::endpoint::Endpoint;
@@ -20,8 +21,10 @@ use crate::plan::{Cell, Sampling};
 /// How long calls under way may still finish once no more are started.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Hears what was said in the call of a sample.
+pub type Aside<'a> = &'a (dyn Fn(&Sample, Said) + Sync);
+
 /// What to sample, and how.
-#[derive(Debug)]
 pub struct Job<'a, T = Transport> {
     /// The cell.
     pub cell: &'a Cell,
@@ -35,8 +38,9 @@ pub struct Job<'a, T = Transport> {
     pub run_id: &'a str,
     /// Index to begin with: those before it are on record already.
     pub skip: u64,
-    /// Whether to send the trace context along.
-    pub propagate: bool,
+    /// Who hears what was said in a call, right before its sample goes to the sink; nobody, and then
+    /// no answer is kept.
+    pub aside: Option<Aside<'a>>,
 }
 
 /// How sampling went.
@@ -78,6 +82,7 @@ pub async fn drive<T: Attempts>(
     sink: &mut dyn FnMut(Sample) -> ControlFlow<()>,
 ) -> Driven {
     let sampling = job.sampling;
+    let aside = job.aside;
     let calls = sampling.max_samples.saturating_add(sampling.warmup.into());
     make_room(calls.min(sampling.concurrency.into())).await;
     let (stop, stopped) = cancel_pair();
@@ -98,7 +103,7 @@ pub async fn drive<T: Attempts>(
             endpoint: job.endpoint,
             run_id: job.run_id.to_owned(),
             skip: job.skip,
-            propagate: job.propagate,
+            aloud: job.aside.is_some(),
             stop: stopped,
             off: called_off,
             done,
@@ -128,7 +133,7 @@ pub async fn drive<T: Attempts>(
             }
             call = finished.recv() => match call {
                 Some(call) => tally
-                    .take(call, sink)
+                    .take(call, aside, sink)
                     .is_break()
                     .then_some(CloseReason::Decided),
                 // Every call and the pacing itself are through.
@@ -180,6 +185,7 @@ impl Tally {
     fn take(
         &mut self,
         call: Finished,
+        aside: Option<Aside<'_>>,
         sink: &mut dyn FnMut(Sample) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.calls += 1;
@@ -188,7 +194,10 @@ impl Tally {
                 self.abandoned += 1;
                 ControlFlow::Continue(())
             }
-            Finished::Sample { sample, held } => {
+            Finished::Sample { sample, said, held } => {
+                if let (Some(said), Some(aside)) = (said, aside) {
+                    aside(&sample, said);
+                }
                 if !sample.warmup {
                     self.starts.record(sample.lag, held);
                     self.starts.own_failures += u64::from(sample.failed_for_our_want());

@@ -112,13 +112,9 @@ impl Endpoint {
         &self.scrub
     }
 
-    /// The headers of one request, with the trace context where it is to be passed on.
-    pub fn headers(&self, traceparent: Option<&str>) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        if let Some(value) = traceparent.and_then(|text| HeaderValue::from_str(text).ok()) {
-            headers.insert(HeaderName::from_static("traceparent"), value);
-        }
-        headers
+    /// The headers of every request.
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 }
 
@@ -363,14 +359,10 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_context_is_sent_only_where_asked() {
+    fn nothing_of_an_endpoint_shows_its_key() {
         let key = SecretString::from("sk-canary");
         let endpoint = Endpoint::new("http://relay.example/v1", &relay(), "m", Some(&key)).unwrap();
-        assert_eq!(endpoint.headers(None).get("traceparent"), None);
-        assert_eq!(
-            endpoint.headers(Some("00-a-b-01"))["traceparent"],
-            "00-a-b-01"
-        );
+        assert_eq!(endpoint.headers()["authorization"], "Bearer sk-canary");
         assert!(!format!("{endpoint:?}").contains("canary"));
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::Attempts;
-use super::call::{Call, make};
+use super::call::{Call, Said, make};
 use super::cancel::Cancel;
 use super::endpoint::Endpoint;
 use crate::evidence::Sample;
@@ -23,6 +23,8 @@ pub(super) enum Finished {
     /// It is through.
     Sample {
         sample: Box<Sample>,
+        /// What was said in it, where that was asked for.
+        said: Option<Said>,
         /// Whether it had to wait for another call to end before it could start.
         held: bool,
     },
@@ -39,8 +41,8 @@ pub(super) struct Pacing<T> {
     pub(super) run_id: String,
     /// First index to start with.
     pub(super) skip: u64,
-    /// Whether to send the trace context along.
-    pub(super) propagate: bool,
+    /// Whether what is said is handed out.
+    pub(super) aloud: bool,
     /// No more calls are to be started.
     pub(super) stop: Cancel,
     /// Open calls are to end.
@@ -95,13 +97,8 @@ impl<T: Attempts> Pacing<T> {
         let mut started = 0;
         for slot in slots {
             let due = epoch + slot.start.saturating_sub(base);
-            let call = Call::new(
-                &self.cell,
-                slot,
-                &self.endpoint,
-                &self.run_id,
-                self.propagate,
-            );
+            let write = if self.aloud { Call::aloud } else { Call::new };
+            let call = write(&self.cell, slot, &self.endpoint, &self.run_id);
             let turn = async {
                 tokio::time::sleep_until(due).await;
                 turn(permits).await
@@ -133,6 +130,7 @@ impl<T: Attempts> Pacing<T> {
             } else {
                 Finished::Sample {
                     sample: Box::new(made.sample),
+                    said: made.said,
                     held,
                 }
             };

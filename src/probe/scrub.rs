@@ -8,6 +8,7 @@ use std::fmt;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use crate::dialect::Message;
 use crate::observation::Observation;
 
 /// Stands where a secret was.
@@ -66,6 +67,14 @@ impl Scrub {
         for text in named.into_iter().flatten().chain(headers).chain(details) {
             self.clean_text(text);
         }
+    }
+
+    /// Takes the secrets out of a prompt.
+    pub(super) fn messages(&self, mut messages: Vec<Message>) -> Vec<Message> {
+        for message in &mut messages {
+            self.clean_text(&mut message.content);
+        }
+        messages
     }
 
     fn clean_text(&self, text: &mut String) {

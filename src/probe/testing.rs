@@ -7,8 +7,8 @@ use crate::dialect::{Message, Protocol};
 use crate::expect::Expect;
 use crate::observation::{Connection, Counts, Ending, Observation, Packets, Phase, Timeline};
 use crate::plan::{
-    Cell, ConnectionMode, Endpoint, HttpVersion, Proxy, Relay, Retry, Sampling, TransportKind,
-    Workload,
+    Cell, ConnectionMode, Endpoint, HttpVersion, Propagation, Proxy, Relay, Retry, Sampling,
+    TransportKind, Workload,
 };
 use crate::stream::Timeouts;
 
@@ -73,6 +73,7 @@ pub(super) fn relay() -> Relay {
         retry: retry(),
         headers: BTreeMap::new(),
         api_key: None,
+        propagate: Propagation::None,
         required: false,
     }
 }

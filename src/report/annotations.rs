@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::document::{Cell, Document, Standing};
+use super::document::{Document, Standing};
 use super::explain::explain;
 use super::said::said;
 use crate::verdict::Decision;
@@ -34,7 +34,7 @@ pub fn github(document: &Document<'_>, in_repository: &dyn Fn(&str) -> String) -
             );
             if let Some(why) = explain(cell.evidence, objective, verdict) {
                 let _ = write!(message, "\nlook at: {}\n{}", why.place(), why.shown_by());
-                if let Some(url) = trace_url(*cell, &why.trace_id) {
+                if let Some(url) = why.address(&cell.evidence.header) {
                     let _ = write!(message, "\n{url}");
                 }
             }
@@ -79,7 +79,7 @@ pub fn gitlab(document: &Document<'_>) -> Value {
             let Some(why) = explain(cell.evidence, objective, verdict) else {
                 continue;
             };
-            if let Some(url) = trace_url(*cell, &why.trace_id) {
+            if let Some(url) = why.address(&cell.evidence.header) {
                 let label = format!("{}/{}", cell.summary.cell, objective.text);
                 links.push(json!({ "external_link": { "label": label, "url": url } }));
             }
@@ -99,12 +99,6 @@ fn standing_word(standing: Standing, decision: Decision) -> &'static str {
     }
 }
 
-/// Address of a trace, where the spec says how one is made.
-fn trace_url(cell: Cell<'_>, trace_id: &str) -> Option<String> {
-    let template = cell.summary.trace_url.as_ref()?;
-    Some(template.replace("{trace_id}", trace_id))
-}
-
 /// The message of a command: the characters that would end it, as the runner unescapes them.
 fn data(text: &str) -> String {
     text.replace('%', "%25")
@@ -122,7 +116,7 @@ mod tests {
     use super::*;
     use crate::evidence::Evidence;
     use crate::evidence::fixtures::*;
-    use crate::report::document::Unmeasured;
+    use crate::report::document::{Cell, Unmeasured};
     use crate::verdict::Summary;
 
     fn cut() -> Evidence {

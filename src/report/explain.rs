@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use crate::attribution::{Blame, Party, blame};
-use crate::evidence::{Evidence, Sample};
+use crate::evidence::{Evidence, Header, Sample, ids};
 use crate::measure::metric::{Metric, Unit};
 use crate::measure::{seconds, words};
 use crate::observation::{Class, Observation, Phase, Stretch, Timeline};
 use crate::plan::Judging;
+use crate::plan::trace_url::{Lead, TraceUrl};
 use crate::spec::objective::Objective;
 use crate::verdict::Verdict;
 
@@ -34,11 +35,99 @@ pub struct Explanation {
     pub samples: Vec<u64>,
     /// Trace id of the most telling one.
     pub trace_id: String,
+    /// The same samples and where their traces are to be looked at, the most telling first.
+    pub telling: Vec<Telling>,
     /// What they have in common: `head after 92-118 ms, then no byte for 1.8-2.6 s`.
     pub words: String,
 }
 
+/// Where the trace of a sample is to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// The sample's slot.
+    pub index: u64,
+    /// Its trace.
+    pub trace_id: String,
+    /// Number of the attempt, from 0.
+    pub attempt: usize,
+    /// The phase, as the attempt's spans have it.
+    pub phase: Phase,
+    /// When the sample began, milliseconds since the epoch.
+    pub start_ms: u64,
+    /// When it was over.
+    pub end_ms: u64,
+}
+
+impl Telling {
+    fn of(case: &Case<'_>) -> Self {
+        let sample = case.sample;
+        let length = sample.attempts.last().map_or(Duration::ZERO, |last| {
+            last.start.saturating_add(last.observation.timeline.over)
+        });
+        let start_ms = sample.t0_unix_ns / 1_000_000;
+        let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        // Up to the first token there is one span, whose phase tells how far it came.
+        let came = case.attempt.timeline.first_token.is_some();
+        Self {
+            index: sample.index,
+            trace_id: sample.trace_id.clone(),
+            attempt: case.number,
+            phase: if case.phase == Phase::FirstEvent && came {
+                Phase::FirstToken
+            } else {
+                case.phase
+            },
+            start_ms,
+            end_ms: start_ms.saturating_add(length).saturating_add(1),
+        }
+    }
+
+    /// The address of the trace, opened at the guilty phase.
+    pub fn address(&self, url: &TraceUrl, run_id: &str) -> String {
+        let span_id = ids::post_id(&self.trace_id, self.attempt);
+        url.to(&Lead {
+            trace_id: &self.trace_id,
+            span_id: span_id.as_deref().unwrap_or_default(),
+            phase: self.phase.as_str(),
+            run_id,
+            start_ms: self.start_ms,
+            end_ms: self.end_ms,
+        })
+    }
+}
+
+/// The address of a sample's trace, opened where its last attempt went wrong; `None` where traces
+/// went nowhere.
+pub fn address_of(header: &Header, sample: &Sample) -> Option<String> {
+    let url = trace_url(header)?;
+    let number = sample.attempts.len().checked_sub(1)?;
+    let attempt = &sample.attempts.get(number)?.observation;
+    let Blame { party, phase, .. } = blame(attempt);
+    let telling = Telling::of(&Case {
+        sample,
+        number,
+        attempt,
+        party,
+        phase,
+        class: attempt.class(),
+        length: attempt.timeline.over,
+    });
+    Some(telling.address(&url, &header.run_id))
+}
+
+/// How the addresses of a cell's traces are made; `None` where they went nowhere.
+pub fn trace_url(header: &Header) -> Option<TraceUrl> {
+    // What a hand-made file holds in its place is no address.
+    TraceUrl::parse(header.otel.trace_url.as_deref()?).ok()
+}
+
 impl Explanation {
+    /// The address of the most telling sample's trace; `None` where traces went nowhere.
+    pub fn address(&self, header: &Header) -> Option<String> {
+        let url = trace_url(header)?;
+        Some(self.telling.first()?.address(&url, &header.run_id))
+    }
+
     /// Who and where: `relay-middleware, phase stream (3 of 5 failures alike)`.
     pub fn place(&self) -> String {
         let mut text = format!("{}, phase {}", self.party, self.phase);
@@ -63,6 +152,8 @@ impl Explanation {
 /// One failing sample and where its trouble lies.
 struct Case<'a> {
     sample: &'a Sample,
+    /// Number of the attempt that tells, from 0.
+    number: usize,
     attempt: &'a Observation,
     party: Party,
     phase: Phase,
@@ -96,6 +187,11 @@ pub fn explain(
     let words = in_words(objective.metric, &group);
     group.sort_by_key(|case| std::cmp::Reverse(case.length));
     let trace_id = group.first()?.sample.trace_id.clone();
+    let telling: Vec<Telling> = group
+        .iter()
+        .take(TELLING)
+        .map(|it| Telling::of(it))
+        .collect();
     let mut samples: Vec<u64> = group
         .iter()
         .take(TELLING)
@@ -109,17 +205,18 @@ pub fn explain(
         of: cases.len(),
         samples,
         trace_id,
+        telling,
         words,
     })
 }
 
 fn case<'a>(sample: &'a Sample, metric: Metric, judging: &Judging) -> Option<Case<'a>> {
-    let attempt = if metric.is_of_whole_sample() {
-        sample.attempts.iter().take(ATTEMPTS).next_back()
+    let number = if metric.is_of_whole_sample() {
+        sample.attempts.len().min(ATTEMPTS).checked_sub(1)?
     } else {
-        sample.attempts.first()
+        0
     };
-    let attempt = &attempt?.observation;
+    let attempt = &sample.attempts.get(number)?.observation;
     let class = telling_class(sample, attempt, metric, judging);
     let (party, phase, length) = if class.is_some() {
         let Blame { party, phase, .. } = blame(attempt);
@@ -132,6 +229,7 @@ fn case<'a>(sample: &'a Sample, metric: Metric, judging: &Judging) -> Option<Cas
     };
     Some(Case {
         sample,
+        number,
         attempt,
         party,
         phase,

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::curves::Curves;
 use super::document::{Cell, Document, Standing};
-use super::explain::explain;
+use super::explain::{address_of, explain};
 use super::said::said;
 use super::waterfall::phases;
 use crate::attribution::blame;
@@ -106,7 +106,7 @@ fn section(index: usize, cell: Cell<'_>, curves: Option<&Curves>) -> Markup {
                                     @if let Some(why) = explain(cell.evidence, objective, verdict) {
                                         div class="why" {
                                             "Look at " (why.place()) ": " (why.shown_by()) ". "
-                                            (trace(cell, &why.trace_id))
+                                            (trace(&why.trace_id, why.address(&cell.evidence.header)))
                                         }
                                     }
                                     div class="rule" { (verdict.rule) }
@@ -137,10 +137,8 @@ const fn mark(standing: Standing) -> &'static str {
     }
 }
 
-/// A trace's id, as a link where the spec says how its address is made.
-fn trace(cell: Cell<'_>, id: &str) -> Markup {
-    let url = cell.summary.trace_url.as_ref();
-    let url = url.map(|template| template.replace("{trace_id}", id));
+/// A trace's id, as a link where it has an address.
+fn trace(id: &str, url: Option<String>) -> Markup {
     let is_web = |url: &String| url.starts_with("http://") || url.starts_with("https://");
     html! {
         @if let Some(url) = url.filter(is_web) {
@@ -207,7 +205,7 @@ fn waterfalls(cell: Cell<'_>) -> Markup {
                         "Sample " (sample.index) ": "
                         (sample.attempts.last().map_or("", |last| last.observation.outcome()))
                     }
-                    p { (trace(cell, &sample.trace_id)) }
+                    p { (trace(&sample.trace_id, address_of(&cell.evidence.header, sample))) }
                     @for (index, attempt) in sample.attempts.iter().enumerate() {
                         (attempt_of(index, sample.attempts.len(), attempt))
                     }

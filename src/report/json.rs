@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::document::Document;
-use super::explain::{Explanation, explain};
+use super::explain::{Explanation, explain, trace_url};
 use crate::attribution::groups::Group;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Header};
 use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
@@ -35,7 +35,7 @@ fn cell(evidence: &Evidence, summary: &Summary) -> Value {
         .zip(&summary.verdicts)
         .map(|(objective, verdict)| {
             let explanation = explain(evidence, objective, verdict);
-            one(objective, verdict, explanation.as_ref())
+            one(&evidence.header, objective, verdict, explanation.as_ref())
         })
         .collect();
     json!({
@@ -79,7 +79,13 @@ fn group(group: &Group) -> Value {
     })
 }
 
-fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanation>) -> Value {
+fn one(
+    header: &Header,
+    objective: &Objective,
+    verdict: &Verdict,
+    explanation: Option<&Explanation>,
+) -> Value {
+    let url = trace_url(header);
     let (decision, reason): (_, Option<Inconclusive>) = match verdict.decision {
         Decision::Pass => ("pass", None),
         Decision::Violated => ("violated", None),
@@ -119,6 +125,12 @@ fn one(objective: &Objective, verdict: &Verdict, explanation: Option<&Explanatio
             "of": explanation.of,
             "samples": explanation.samples,
             "trace_id": explanation.trace_id,
+            "traces": explanation.telling.iter().map(|it| json!({
+                "index": it.index,
+                "trace_id": it.trace_id,
+                "phase": it.phase,
+                "url": url.as_ref().map(|url| it.address(url, &header.run_id)),
+            })).collect::<Vec<_>>(),
             "words": explanation.words,
         })),
     })

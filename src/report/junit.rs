@@ -75,8 +75,8 @@ fn case(cell: Cell<'_>, objective: &Objective, verdict: &Verdict, standing: Stan
         if let Some(why) = &explanation {
             text.push(format!("look at: {}", why.place()));
             text.push(why.shown_by());
-            text.push(match &cell.summary.trace_url {
-                Some(template) => template.replace("{trace_id}", &why.trace_id),
+            text.push(match why.address(&cell.evidence.header) {
+                Some(url) => url,
                 None => format!("trace {}", why.trace_id),
             });
         }

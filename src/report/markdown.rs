@@ -84,13 +84,11 @@ fn section(cell: Cell<'_>) -> String {
         let Some(why) = explain(cell.evidence, objective, verdict) else {
             continue;
         };
-        let trace = match &summary.trace_url {
-            Some(template) => format!(
+        let trace = match why.address(&cell.evidence.header) {
+            Some(url) => format!(
                 "[trace {}](<{}>)",
                 coded(&why.trace_id),
-                template
-                    .replace("{trace_id}", &why.trace_id)
-                    .replace(['<', '>', '\n'], "")
+                url.replace(['<', '>', '\n'], "")
             ),
             None => format!("trace `{}`", coded(&why.trace_id)),
         };

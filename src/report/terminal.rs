@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::explain::{Explanation, explain};
+use super::explain::{Explanation, explain, trace_url};
 use super::said::said;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Header};
 use crate::measure::words;
 use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
@@ -195,17 +195,9 @@ fn folded(text: &str, room: usize) -> Vec<&str> {
     lines
 }
 
-/// Why a test fails: the verdict, where to look, the samples that show it, and the rule.
-///
-/// `trace_url` is the template of a trace's address (`{trace_id}` is filled in), where it differs
-/// from the one in the evidence.
-pub fn failure(
-    evidence: &Evidence,
-    verdict: &Verdict,
-    path: &str,
-    trace_url: Option<&str>,
-    colour: bool,
-) -> String {
+/// Why a test fails: the verdict, where to look, the samples that show it with the addresses of
+/// their traces where the evidence knows them, and the rule.
+pub fn failure(evidence: &Evidence, verdict: &Verdict, path: &str, colour: bool) -> String {
     let paint = Paint(colour);
     let Some(objective) = evidence
         .header
@@ -220,8 +212,7 @@ pub fn failure(
     let mut text = line(&summary, objective, verdict, 0, 0, paint);
     text.push('\n');
     if let Some(explanation) = explain(evidence, objective, verdict) {
-        let template = trace_url.or(evidence.header.otel.trace_url.as_deref());
-        for part in look_at(&explanation, template) {
+        for part in look_at(&explanation, &evidence.header) {
             let _ = writeln!(text, "{indent}{part}");
         }
     }
@@ -241,31 +232,30 @@ pub fn failure(
 }
 
 /// The lines of an explanation.
-fn look_at(explanation: &Explanation, trace_url: Option<&str>) -> Vec<String> {
-    let id = &explanation.trace_id;
-    let trace = match trace_url {
-        Some(template) => format!("trace {id}  {}", template.replace("{trace_id}", id)),
-        None => format!("trace {id}"),
-    };
-    vec![
+fn look_at(explanation: &Explanation, header: &Header) -> Vec<String> {
+    let mut lines = vec![
         format!("look at: {}", explanation.place()),
         explanation.shown_by(),
-        trace,
-    ]
+    ];
+    match trace_url(header) {
+        Some(url) => {
+            for it in &explanation.telling {
+                lines.push(format!("trace {} of sample {}:", it.trace_id, it.index));
+                // Never folded: it is to be clicked on.
+                lines.push(it.address(&url, &header.run_id));
+            }
+        }
+        None => lines.push(format!("trace {}", explanation.trace_id)),
+    }
+    lines
 }
 
 /// Failure blocks of everything in a cell that is not a pass.
-pub fn failures(
-    evidence: &Evidence,
-    verdicts: &[Verdict],
-    path: &str,
-    trace_url: Option<&str>,
-    colour: bool,
-) -> String {
+pub fn failures(evidence: &Evidence, verdicts: &[Verdict], path: &str, colour: bool) -> String {
     verdicts
         .iter()
         .filter(|verdict| verdict.decision != Decision::Pass)
-        .map(|verdict| failure(evidence, verdict, path, trace_url, colour))
+        .map(|verdict| failure(evidence, verdict, path, colour))
         .collect()
 }
 

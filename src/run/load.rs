@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Planned;
-use crate::plan::{self, Cell, KeySource};
+use crate::plan::{self, Cell, Content, KeySource, Plan};
 use crate::probe::key;
 use crate::spec::{self, SpecErrors};
 
@@ -97,6 +97,17 @@ pub fn unknown_profile(wanted: Option<&str>, plans: &[Planned]) -> Option<String
             "error: unknown profile `{wanted}`\n  = help: the specs have {}\n",
             known.join(", ")
         ),
+    })
+}
+
+/// What there is to say of a spec whose prompts and answers go into traces.
+pub fn content_warning(plan: &Plan) -> Option<String> {
+    (plan.otel.content == Content::Full).then(|| {
+        format!(
+            "{}: `otel.content: full` puts prompts and answers, cut to 2 kB, into spans: into the \
+             run's folder and to whoever gets or reads the traces",
+            plan.source
+        )
     })
 }
 

@@ -19,7 +19,8 @@ use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
 use crate::measure::cost::Cost;
-use crate::plan::{Cell, Price};
+use crate::plan::{Cell, OtelSettings, Price};
+use crate::probe::call::Said;
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
 use crate::verdict::{self, Judge};
@@ -94,12 +95,18 @@ pub(super) async fn settle(
         }
     };
     let mut recorder = Recorder::new(runner, writer, evidence)?;
-    runner.watch.begin(&recorder.evidence.header);
+    runner
+        .watch
+        .begin(&recorder.evidence.header, &recorder.evidence.samples);
     // A run that goes on keeps its name, and with it the ids and texts of its calls.
     let run_id = recorder.evidence.header.run_id.clone();
     let driven = if recorder.judge.is_decided() {
         Driven::nothing_to_do()
     } else {
+        let said = |sample: &Sample, said: Said| {
+            runner.watch.said(sample, said);
+        };
+        let aloud = !planned.plan.otel.content.is_none();
         let job = Job {
             cell,
             sampling: &planned.plan.sampling,
@@ -107,7 +114,7 @@ pub(super) async fn settle(
             endpoint: target.endpoint,
             run_id: &run_id,
             skip: recorder.next_index(),
-            propagate: planned.plan.otel.propagate,
+            aside: aloud.then_some(&said),
         };
         drive(job, runner.cancel.clone(), &mut |sample| {
             recorder.take(sample)
@@ -332,10 +339,15 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
             .collect(),
         sampling: plan.sampling.clone(),
         judge: plan.judge.clone(),
-        otel: plan.otel.clone(),
+        otel: OtelSettings {
+            trace_url: runner.watch.trace_url(plan.otel.trace_url.as_deref()),
+            ..plan.otel.clone()
+        },
         objectives: cell.objectives.clone(),
         price: cell.price,
         seal_allowance_ppm: cell.seal_allowance_ppm(),
+        spec_cells: Some(plan.cells.len() as u64),
+        propagation: cell.relay.propagate,
         earlier_runs: Vec::new(),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn parse(
     let reader = Reader::new(&masked);
     super::reader::refuse_duplicates(&reader, &root);
     interpolate::fill(&reader, &mut root, env);
-    let draft = document(&reader, &root);
+    let draft = document(&reader, &root, env);
     let errors = reader.into_errors();
     match draft {
         Some(draft) if errors.is_empty() => Ok(Spec {
@@ -67,7 +67,7 @@ struct Draft {
     otel: OtelSettings,
 }
 
-fn document(r: &Reader<'_>, root: &Node) -> Option<Draft> {
+fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Draft> {
     if root.value == Value::Null {
         return r.refuse(
             SpecError::new(0..0, "this spec is empty")
@@ -116,7 +116,7 @@ fn document(r: &Reader<'_>, root: &Node) -> Option<Draft> {
         None => Some(Vec::new()),
     };
     let otel = match map.get(r, "otel") {
-        Some(item) => settings::otel(r, &item),
+        Some(item) => super::telemetry::otel(r, &item, env),
         None => Some(OtelSettings::default()),
     };
     let settings = overlayable(r, root, &mut map);
@@ -453,6 +453,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub(super) fn asked_for(text: &str) -> std::collections::BTreeSet<String> {
     let root = tree::read(text).unwrap();
     let reader = Reader::new(text);
-    document(&reader, &root);
+    document(&reader, &root, &|_| None);
     reader.asked()
 }

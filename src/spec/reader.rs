@@ -389,6 +389,13 @@ impl<'n> Fields<'n> {
         r.asked.borrow_mut().insert(self.path(key));
     }
 
+    /// Where a key is written that belongs to another place; nothing more is said of it then.
+    pub(super) fn misplaced(&mut self, key: &'static str) -> Option<Range<usize>> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        self.asked.push(key);
+        Some(entry.key_span.clone())
+    }
+
     /// The value of a key that may be missing.
     pub(super) fn get(&mut self, r: &Reader<'_>, key: &'static str) -> Option<Item<'n>> {
         self.ask(r, key);

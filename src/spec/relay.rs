@@ -14,7 +14,7 @@ use super::tree::{Node, Value};
 use crate::dialect::Protocol;
 use crate::observation::steers;
 use crate::plan::{
-    ConnectionMode, Endpoint, HttpVersion, Price, Proxy, Relay, Retry, TransportKind,
+    ConnectionMode, Endpoint, HttpVersion, Price, Propagation, Proxy, Relay, Retry, TransportKind,
 };
 use crate::stream::Timeouts;
 
@@ -173,6 +173,10 @@ fn common(r: &Reader<'_>, map: &mut Fields<'_>) -> Relay {
         api_key: map
             .get(r, "api_key")
             .and_then(|item| credentials::api_key(r, &item)),
+        propagate: map
+            .get(r, "propagate")
+            .and_then(|item| item.choice(r, Propagation::ALL, Propagation::as_str))
+            .unwrap_or_default(),
         required: map
             .get(r, "required")
             .and_then(|item| item.flag(r))
@@ -202,6 +206,12 @@ fn agree(r: &Reader<'_>, item: &Item<'_>, relay: &Relay) {
             "proxy",
             "`transport: raw` connects straight to the relay",
             "use `transport: reqwest` with a proxy",
+        ),
+        (
+            relay.propagate == Propagation::RequestId && relay.headers.contains_key("x-request-id"),
+            "propagate",
+            "`headers` sets `x-request-id` already",
+            "leave one of the two out",
         ),
         (
             simulated && relay.http == HttpVersion::Http2,

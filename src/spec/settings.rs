@@ -1,4 +1,4 @@
-//! `sampling`, `judge`, `slos` and `otel`: how samples are drawn and judged, and what is promised.
+//! `sampling`, `judge` and `slos`: how samples are drawn and judged, and what is promised.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,9 +10,7 @@ use super::quantity;
 use super::reader::{Item, Reader};
 use super::relay::not_yet;
 use super::tree::Value;
-use crate::plan::{
-    Judging, Method, Mode, OnInconclusive, OtelSettings, Stop, Tokens, ZERO_FAILURE,
-};
+use crate::plan::{Judging, Method, Mode, OnInconclusive, Stop, Tokens, ZERO_FAILURE};
 
 /// A value and where it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -292,32 +290,4 @@ fn inside(r: &Reader<'_>, item: &Item<'_>, text: &str, at: &Range<usize>) -> Ran
     let start = span.start + shift + at.start;
     let end = span.start + shift + at.end;
     start..end.max(start)
-}
-
-/// Reads `otel`.
-pub(super) fn otel(r: &Reader<'_>, item: &Item<'_>) -> Option<OtelSettings> {
-    let mut map = item.map(r)?;
-    let trace_url = map.get(r, "trace_url").and_then(|item| {
-        let url = item.text(r)?;
-        if url.contains("{trace_id}") {
-            return Some(url.to_owned());
-        }
-        r.refuse(
-            SpecError::new(item.span(), format!("`{}` names no trace", item.path))
-                .label("`{trace_id}` is missing")
-                .help("write it like `http://127.0.0.1:16686/trace/{trace_id}`"),
-        )
-    });
-    let ci_parent = map
-        .get(r, "ci_parent")
-        .and_then(|item| item.choice(r, &["link", "parent"], |word| word));
-    let propagate = map
-        .get(r, "propagate")
-        .and_then(|item| item.choice(r, &["none", "traceparent"], |word| word));
-    map.close(r, &["content"]);
-    Some(OtelSettings {
-        trace_url,
-        ci_parent: ci_parent == Some("parent"),
-        propagate: propagate == Some("traceparent"),
-    })
 }

@@ -22,6 +22,7 @@ use super::clean::percent_decoded;
 use super::metrics::Temporality;
 use super::semconv::metric::Edition;
 use super::{RunInfo, baggage, ci, semconv};
+use crate::plan::trace_url::TraceUrl;
 
 /// A look-up of one environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -34,6 +35,11 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest time for one report of metrics, unless a variable says otherwise.
 const DEFAULT_EXPORT: Duration = Duration::from_secs(30);
+/// The variable that says how addresses of traces are made.
+pub const TRACE_URL: &str = "RELAYPROOF_TRACE_URL";
+
+/// Where the Jaeger of the shipped compose file answers.
+const LOCAL_JAEGER: &str = "jaeger:http://127.0.0.1:16686";
 
 /// Variables that other tools honour and this one does not: what they would change.
 const NOT_HONOURED: &[&str] = &[
@@ -146,12 +152,7 @@ impl Endpoint {
 
     /// Whether it is on this machine.
     pub fn is_loopback(&self) -> bool {
-        match self.url.host() {
-            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        }
+        is_loopback(&self.url)
     }
 }
 
@@ -200,6 +201,8 @@ pub struct Settings {
     pub ci: Option<SpanContext>,
     /// Who emits.
     pub resource: Resource,
+    /// How the addresses of traces are made, where the environment tells.
+    pub trace_url: Option<String>,
     /// Variables that are wrong or not honoured.
     pub warnings: Vec<String>,
 }
@@ -230,6 +233,7 @@ impl Settings {
         if !ignored.is_empty() {
             warnings.push(format!("set, but not honoured: {}", ignored.join(", ")));
         }
+        let trace_url = env.trace_url(&traces, &mut warnings);
         Self {
             traces,
             logs,
@@ -239,6 +243,7 @@ impl Settings {
                 &env.value("BAGGAGE").unwrap_or_default(),
                 &env.value("RELAYPROOF_BAGGAGE_KEYS").unwrap_or_default(),
             ),
+            trace_url,
             ci: env.ci(),
             resource: env.resource(run),
             warnings,
@@ -358,18 +363,7 @@ impl Env<'_> {
         };
         // The message names the variable only: what is wrong in it may be a key.
         let wrong = || format!("{name} is no list of `name=value` pairs; nothing is sent");
-        text.split(',')
-            .map(str::trim)
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (key, value) = pair.split_once('=').ok_or_else(wrong)?;
-                let key = key.trim().parse::<HeaderName>().map_err(|_| wrong())?;
-                let value = percent_decoded(value.trim()).ok_or_else(wrong)?;
-                let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
-                value.set_sensitive(true);
-                Ok((key, value))
-            })
-            .collect()
+        header_list(&text).ok_or_else(wrong)
     }
 
     fn timeout(&self, signal: Signal) -> Result<Duration, String> {
@@ -452,6 +446,23 @@ impl Env<'_> {
         }
     }
 
+    /// What `RELAYPROOF_TRACE_URL` says; else the Jaeger that is beside a Collector on this machine.
+    fn trace_url(&self, traces: &Destination, warnings: &mut Vec<String>) -> Option<String> {
+        if let Some(text) = self.value(TRACE_URL) {
+            return match TraceUrl::parse(&text) {
+                Ok(_) => Some(text),
+                Err(fault) => {
+                    warnings.push(format!("{TRACE_URL} is no address of a trace: {fault}"));
+                    None
+                }
+            };
+        }
+        match traces {
+            Destination::Otlp(endpoint) if endpoint.is_loopback() => Some(LOCAL_JAEGER.to_owned()),
+            Destination::Otlp(_) | Destination::None | Destination::Console => None,
+        }
+    }
+
     /// The remote span that `TRACEPARENT` names; anything malformed is as if it were not set.
     fn ci(&self) -> Option<SpanContext> {
         let carrier: HashMap<String, String> = ["traceparent", "tracestate"]
@@ -499,6 +510,32 @@ impl Env<'_> {
                     .map(|(key, value)| KeyValue::new(key, value)),
             )
             .build()
+    }
+}
+
+/// The headers of a list of `name=value` pairs with percent-encoded values; `None` where it is no
+/// such list.
+pub(super) fn header_list(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            let key = key.trim().parse::<HeaderName>().ok()?;
+            let mut value = HeaderValue::from_str(&percent_decoded(value.trim())?).ok()?;
+            value.set_sensitive(true);
+            Some((key, value))
+        })
+        .collect()
+}
+
+/// Whether a URL leads to this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
     }
 }
 

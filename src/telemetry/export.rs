@@ -8,8 +8,8 @@ mod courier;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod metrics;
-mod otlp;
-mod outbox;
+pub(super) mod otlp;
+pub(super) mod outbox;
 mod thread;
 
 use std::path::Path;
@@ -20,8 +20,8 @@ use std::sync::mpsc::{
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::InstrumentationScope;
 use opentelemetry::trace::SpanContext;
+use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::logs::SdkLogRecord;
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::{Notify, watch};
@@ -61,6 +61,8 @@ pub(super) enum Work {
         facts: Box<SampleFacts>,
         /// Span of the cell.
         case: Option<SpanContext>,
+        /// What the span of the call says besides, of prompt and answer.
+        content: Vec<KeyValue>,
     },
     /// Export spans that are drawn.
     Spans(Vec<SpanData>),

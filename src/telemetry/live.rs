@@ -1,59 +1,30 @@
-//! The spans that last as long as the work does: `relay.suite` and `relay.case`.
+//! The spans of a run while it runs: who is open, what was seen of it so far, and where its spans go.
 //!
-//! Made through `tracing`, in a subscriber of their own, so that they exist whether or not the
-//! process has one, and so that what is logged inside them carries their ids.
+//! Draws nothing itself and measures nothing: suite and case are drawn like all other spans, from
+//! what evidence says ([`super::spans`]), when they end. What is logged inside of them carries the
+//! ids that they are going to have.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use opentelemetry::trace::{SpanContext, SpanId, Status, TraceContextExt, TraceId, TracerProvider};
-use opentelemetry::{Context, KeyValue};
-use opentelemetry_sdk::Resource;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanContext;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogProcessor, SdkLogRecord};
-use opentelemetry_sdk::trace::{
-    IdGenerator, RandomIdGenerator, Sampler, SdkTracerProvider, Span as SdkSpan, SpanData,
-    SpanProcessor,
-};
-use tracing::{Dispatch, Span, dispatcher, info_span};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
-use tracing_subscriber::layer::SubscriberExt;
 
+use super::content::{self, HashKey};
+use super::entrance::{Entered, Entrance};
 use super::export::{Inlet, Work, lock};
 use super::metrics::CellMeter;
 use super::semconv;
 use super::spans::{
-    CellSpans, SampleFacts, SampleOutcome, context, hashed_trace_id, sample_context, scope, span_id,
+    CaseEnd, CaseTally, CellSpans, SampleFacts, SuiteInfo, SuiteSpan, SuiteStatus, Window,
 };
 use crate::evidence::{Header, Sample};
-use crate::observation::named;
-use crate::verdict::{Decision, Verdict};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// Most samples that a cell's span links to; the SDK keeps 128 links of a span.
-const MAX_LINKS: usize = 32;
-
-/// Hands finished live spans to the exporter thread.
-#[derive(Debug)]
-struct Forward(Inlet);
-
-impl SpanProcessor for Forward {
-    fn on_start(&self, _span: &mut SdkSpan, _cx: &Context) {}
-
-    fn on_end(&self, span: SpanData) {
-        self.0.send(Work::Spans(vec![span]));
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        Ok(())
-    }
-
-    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
-        Ok(())
-    }
-}
+use crate::plan::Content;
+use crate::probe::call::Said;
+use crate::probe::clock::Clock;
+use crate::verdict::Verdict;
 
 /// Hands log records to the exporter thread.
 #[derive(Debug)]
@@ -73,35 +44,15 @@ impl LogProcessor for ForwardLogs {
     }
 }
 
-/// Gives the next span an id that was chosen for it, and any other a random one.
-#[derive(Clone, Debug)]
-struct Ids {
-    run: TraceId,
-    next: Arc<Mutex<Option<SpanId>>>,
-}
-
-impl IdGenerator for Ids {
-    fn new_trace_id(&self) -> TraceId {
-        self.run
-    }
-
-    fn new_span_id(&self) -> SpanId {
-        lock(&self.next)
-            .take()
-            .unwrap_or_else(|| RandomIdGenerator::default().new_span_id())
-    }
-}
-
 /// The stage on which live spans appear.
 #[derive(Clone)]
 pub(super) struct Stage {
-    dispatch: Dispatch,
-    ids: Ids,
-    /// Held while a span with a chosen id is made, so that nobody else takes the id.
-    making: Arc<Mutex<()>>,
+    run_id: String,
+    key: HashKey,
     inlet: Inlet,
     ci: Option<SpanContext>,
     baggage: Arc<[(String, String)]>,
+    entrance: Entrance,
 }
 
 impl Stage {
@@ -109,280 +60,184 @@ impl Stage {
     /// out the evidence.
     pub(super) fn new(
         run_id: &str,
-        resource: Resource,
         inlet: Inlet,
         ci: Option<SpanContext>,
         baggage: &[(String, String)],
     ) -> Self {
-        let ids = Ids {
-            run: hashed_trace_id(&["relayproof run", run_id]),
-            next: Arc::default(),
-        };
-        let provider = SdkTracerProvider::builder()
-            .with_sampler(Sampler::AlwaysOn)
-            .with_id_generator(ids.clone())
-            .with_resource(resource)
-            .with_span_processor(Forward(inlet.clone()))
-            .build();
-        let layer = tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer_with_scope(scope()))
-            .with_threads(false)
-            .with_location(false)
-            .with_target(false)
-            .with_tracked_inactivity(false);
         Self {
-            dispatch: Dispatch::new(tracing_subscriber::registry().with(layer)),
-            ids,
-            making: Arc::default(),
+            run_id: run_id.to_owned(),
+            key: HashKey::random(),
             inlet,
             ci,
             baggage: baggage.into(),
+            entrance: Entrance::new(),
         }
     }
 
-    /// Makes a span and starts it, under an id of our choice where one is given.
-    fn make(&self, id: Option<SpanId>, make: impl FnOnce() -> Span) -> (Live, SpanContext) {
-        let _making = lock(&self.making);
-        *lock(&self.ids.next) = id;
-        let span = dispatcher::with_default(&self.dispatch, make);
-        let context = span.context().span().span_context().clone();
-        let dispatch = self.dispatch.clone();
-        (Live { span, dispatch }, context)
-    }
-
-    /// Starts the span of one spec's run.
+    /// Opens the span of one spec's run.
     pub(super) fn suite(&self, info: &SuiteInfo) -> Suite {
-        let parent = self.ci.as_ref().filter(|_| info.ci_parent);
-        let (span, context) = self.make(None, || {
-            let span = info_span!(target: "relayproof", parent: None, "relay.suite");
-            if let Some(ci) = parent {
-                let remote = Context::new().with_remote_span_context(ci.clone());
-                // Refused only for a span that has started, and this one has not.
-                span.set_parent(remote).ok();
-            }
-            span
-        });
-        if let (Some(ci), None) = (&self.ci, parent) {
-            let attributes = vec![KeyValue::new(semconv::RELAY_LINK_TYPE, "ci")];
-            span.add_link_with_attributes(ci.clone(), attributes);
-        }
-        span.set_attribute(semconv::TEST_SUITE_NAME, info.spec.clone());
-        span.set_attribute(semconv::RELAY_SPEC, info.spec.clone());
-        span.set_attribute(semconv::RELAY_SPEC_DIGEST, info.spec_sha256.clone());
-        span.set_attribute(semconv::RELAY_CASE_EXPECTED, as_i64(info.cells));
-        span.set_attribute(semconv::RELAY_SAMPLE_PLANNED, as_i64(info.planned_samples));
-        for (name, value) in &*self.baggage {
-            span.set_attribute(format!("{}.{name}", semconv::RELAY_BAGGAGE), value.clone());
-        }
+        let span = SuiteSpan::new(&self.run_id, info.clone(), self.ci.clone());
         Suite {
             stage: self.clone(),
-            span,
-            context,
+            entered: self.entrance.open(span.context()),
+            span: Arc::new(span),
+            opened: Clock::start().unix_ns(),
+            window: Arc::default(),
+            status: None,
         }
     }
 }
 
-/// A span with the subscriber it lives in.
-///
-/// When a span closes, the registry gives up its hold on the parent through whichever subscriber
-/// is the thread's default at that moment; any other than ours would leave the parent open for
-/// good.
-#[derive(Clone)]
-struct Live {
-    span: Span,
-    dispatch: Dispatch,
-}
-
-impl std::ops::Deref for Live {
-    type Target = Span;
-
-    fn deref(&self) -> &Span {
-        &self.span
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        let span = std::mem::replace(&mut self.span, Span::none());
-        dispatcher::with_default(&self.dispatch, || drop(span));
-    }
-}
-
-fn as_i64(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// What the span of a suite says.
-#[derive(Clone, Debug)]
-pub struct SuiteInfo {
-    /// Name of the spec.
-    pub spec: String,
-    /// SHA-256 of its text.
-    pub spec_sha256: String,
-    /// Cells that are expected to run.
-    pub cells: u64,
-    /// Most samples of all of them.
-    pub planned_samples: u64,
-    /// Whether a CI context is the parent; else it is linked to.
-    pub ci_parent: bool,
-}
-
-named! {
-    /// How the run of a suite went.
-    SuiteStatus {
-        /// Every gating objective passed.
-        Success = "success",
-        /// One did not.
-        Failure = "failure",
-        /// Called off before the end.
-        Aborted = "aborted",
-        /// Nothing was to be run.
-        Skipped = "skipped",
-    }
-}
-
-/// The live span of one spec's run; ends when dropped.
+/// The open span of one spec's run; ends when dropped.
 pub struct Suite {
     stage: Stage,
-    span: Live,
-    context: SpanContext,
+    span: Arc<SuiteSpan>,
+    entered: Entered,
+    /// What stands for its time as long as no cell has one.
+    opened: u64,
+    /// The time of the cells that have ended.
+    window: Arc<Mutex<Option<Window>>>,
+    status: Option<SuiteStatus>,
 }
 
 impl Suite {
     /// Where the span is.
     pub fn context(&self) -> &SpanContext {
-        &self.context
+        self.span.context()
     }
 
-    /// Starts the span of one cell.
+    /// Opens the span of one cell.
     pub fn case(&self, header: &Header) -> Case {
-        let cell = Arc::new(CellSpans::new(header));
-        let trace = self.context.trace_id();
-        let id = span_id(trace, &format!("case/{}", header.cell_id));
-        let (span, _) = self.stage.make(
-            Some(id),
-            || info_span!(target: "relayproof", parent: &*self.span, "relay.case"),
-        );
-        for attribute in cell.common() {
-            span.set_attribute(attribute.key.clone(), attribute.value.clone());
-        }
-        span.set_attribute(semconv::GEN_AI_REQUEST_MODEL, header.model.clone());
-        Case {
+        let context = self.span.case_context(header);
+        Case(Arc::new(Open {
             inlet: self.stage.inlet.clone(),
-            cell,
+            entered: self.stage.entrance.open(&context),
+            cell: Arc::new(CellSpans::new(header)),
             meter: Arc::new(CellMeter::new(header)),
-            context: context(trace, id),
-            span,
-            counts: Arc::default(),
-            failing: Arc::default(),
-        }
+            context,
+            suite: Arc::clone(&self.span),
+            window: Arc::clone(&self.window),
+            content: header.otel.content,
+            key: self.stage.key.clone(),
+            tally: Mutex::default(),
+            ended: Mutex::new(false),
+        }))
     }
 
-    /// Ends the span with the suite's status.
-    pub fn finish(self, status: SuiteStatus) {
-        self.span
-            .set_attribute(semconv::TEST_SUITE_RUN_STATUS, status.as_str());
-        self.span.set_status(match status {
-            SuiteStatus::Success => Status::Ok,
-            SuiteStatus::Failure => Status::error("an objective is not met"),
-            SuiteStatus::Aborted => Status::error("called off"),
-            SuiteStatus::Skipped => Status::Unset,
-        });
+    /// Ends the span with the suite's status; its cells should have ended before.
+    pub fn finish(mut self, status: SuiteStatus) {
+        self.status = Some(status);
     }
 
     /// Runs `work` inside the span, so that what it logs carries the span's ids.
     pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.span.in_scope(work)
+        self.entered.run(work)
     }
 }
 
-/// The live span of one cell; ends when the last handle is dropped.
+impl Drop for Suite {
+    fn drop(&mut self) {
+        let window = lock(&self.window).unwrap_or(Window {
+            start: self.opened,
+            end: self.opened,
+        });
+        let mut span = self.span.draw(window, self.status);
+        let baggage = self.stage.baggage.iter().map(|(name, value)| {
+            KeyValue::new(format!("{}.{name}", semconv::RELAY_BAGGAGE), value.clone())
+        });
+        span.attributes.extend(baggage);
+        self.stage.inlet.send(Work::Spans(vec![span]));
+    }
+}
+
+/// The open span of one cell; ends when the last handle is dropped.
 #[derive(Clone)]
-pub struct Case {
+pub struct Case(Arc<Open>);
+
+struct Open {
     inlet: Inlet,
+    entered: Entered,
     cell: Arc<CellSpans>,
     meter: Arc<CellMeter>,
     context: SpanContext,
-    span: Live,
-    counts: Arc<[AtomicU64; 3]>,
-    failing: Arc<Mutex<Vec<SpanContext>>>,
+    suite: Arc<SuiteSpan>,
+    window: Arc<Mutex<Option<Window>>>,
+    /// What is told of prompts and answers.
+    content: Content,
+    key: HashKey,
+    tally: Mutex<CaseTally>,
+    ended: Mutex<bool>,
+}
+
+impl Open {
+    /// Draws the span, once.
+    fn end(&self, end: Option<CaseEnd<'_>>) {
+        if std::mem::replace(&mut *lock(&self.ended), true) {
+            return;
+        }
+        let tally = lock(&self.tally);
+        let own = self.cell.window(&tally, end);
+        let mut window = lock(&self.window);
+        *window = Some(window.map_or(own, |all| all.with(own)));
+        let spans = self.cell.case(&self.suite, &tally, end);
+        self.inlet.send(Work::Spans(spans));
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.end(None);
+    }
 }
 
 impl Case {
     /// Where the span is.
     pub fn context(&self) -> &SpanContext {
-        &self.context
+        &self.0.context
+    }
+
+    /// Counts a sample that was exported before: by whoever began what this process goes on with.
+    pub fn recall(&self, sample: &Sample, facts: &SampleFacts) {
+        lock(&self.0.tally).take(sample, facts);
     }
 
     /// Exports one sample; it is drawn on the exporter thread.
     pub fn sample(&self, sample: &Sample, facts: &SampleFacts) {
-        let [all, errors, slow] = &*self.counts;
-        all.fetch_add(1, Ordering::Relaxed);
-        let failing = match facts.outcome {
-            SampleOutcome::Error => Some(errors),
-            SampleOutcome::Slow => Some(slow),
-            SampleOutcome::Good | SampleOutcome::Excluded => None,
-        };
-        if let Some(count) = failing {
-            count.fetch_add(1, Ordering::Relaxed);
-            let mut links = lock(&self.failing);
-            if links.len() < MAX_LINKS {
-                links.push(sample_context(sample));
-            }
-        }
-        self.inlet.send(Work::Sample {
-            cell: Arc::clone(&self.cell),
-            meter: Arc::clone(&self.meter),
+        self.export(sample, facts, Vec::new());
+    }
+
+    /// Exports one sample with what the spec wants told of its prompt and answer.
+    pub fn sample_with(&self, sample: &Sample, facts: &SampleFacts, said: &Said) {
+        let content = content::attributes(self.0.content, said, &self.0.key);
+        self.export(sample, facts, content);
+    }
+
+    fn export(&self, sample: &Sample, facts: &SampleFacts, content: Vec<KeyValue>) {
+        self.recall(sample, facts);
+        self.0.inlet.send(Work::Sample {
+            cell: Arc::clone(&self.0.cell),
+            meter: Arc::clone(&self.0.meter),
             sample: Box::new(sample.clone()),
             facts: Box::new(facts.clone()),
-            case: Some(self.context.clone()),
+            case: Some(self.0.context.clone()),
+            content,
         });
     }
 
-    /// Exports the verdicts, links to failing samples and sets the cell's status.
+    /// Ends the span: with the verdicts, and with links to failing samples.
     pub fn finish(self, verdicts: &[Verdict], closed_unix_ns: u64) {
-        let slos = verdicts
-            .iter()
-            .map(|verdict| self.cell.slo(&self.context, closed_unix_ns, verdict))
-            .collect();
-        self.inlet.send(Work::Spans(slos));
-        self.inlet.send(Work::Verdicts {
-            meter: Arc::clone(&self.meter),
+        self.0.inlet.send(Work::Verdicts {
+            meter: Arc::clone(&self.0.meter),
             verdicts: verdicts.to_vec(),
         });
-        for failing in lock(&self.failing).drain(..) {
-            let attributes = vec![KeyValue::new(semconv::RELAY_LINK_TYPE, "failing_sample")];
-            self.span.add_link_with_attributes(failing, attributes);
-        }
-        let names = [
-            semconv::RELAY_SAMPLE_COUNT,
-            semconv::RELAY_SAMPLE_ERROR_COUNT,
-            semconv::RELAY_SAMPLE_SLOW_COUNT,
-        ];
-        for (name, count) in names.into_iter().zip(&*self.counts) {
-            self.span
-                .set_attribute(name, as_i64(count.load(Ordering::Relaxed)));
-        }
-        let gating = |verdict: &&Verdict| self.cell.gates(&verdict.objective);
-        let mut result = ("pass", Status::Ok);
-        for verdict in verdicts.iter().filter(gating) {
-            match verdict.decision {
-                Decision::Violated => {
-                    let why = format!("violated: {}", verdict.objective);
-                    result = ("fail", Status::error(why));
-                    break;
-                }
-                Decision::Inconclusive(_) => result = ("inconclusive", Status::Unset),
-                Decision::Pass => {}
-            }
-        }
-        self.span
-            .set_attribute(semconv::TEST_CASE_RESULT_STATUS, result.0);
-        self.span.set_status(result.1);
+        self.0.end(Some(CaseEnd {
+            at_unix_ns: closed_unix_ns,
+            verdicts,
+        }));
     }
 
     /// Runs `work` inside the span, so that what it logs carries the span's ids.
     pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.span.in_scope(work)
+        self.0.entered.run(work)
     }
 }

@@ -47,6 +47,18 @@ names! {
     GEN_AI_TOKEN_TYPE = "gen_ai.token.type",
     /// OpenAI API that was called.
     OPENAI_API_TYPE = "openai.api.type",
+    /// The prompt, with `content: full` only; cut to 2 kB.
+    GEN_AI_INPUT_MESSAGES = "gen_ai.input.messages",
+    /// The answer, with `content: full` only; cut to 2 kB.
+    GEN_AI_OUTPUT_MESSAGES = "gen_ai.output.messages",
+    /// Characters of the prompt, unless `content: none`.
+    RELAY_PROMPT_CHARS = "relay.prompt.chars",
+    /// Hash of the prompt under a key of this process, with `content: hash` only.
+    RELAY_PROMPT_HASH = "relay.prompt.hash",
+    /// Characters of the answer, unless `content: none`.
+    RELAY_ANSWER_CHARS = "relay.answer.chars",
+    /// Hash of the answer under a key of this process, with `content: hash` only.
+    RELAY_ANSWER_HASH = "relay.answer.hash",
     /// Fingerprint of the serving system.
     OPENAI_RESPONSE_SYSTEM_FINGERPRINT = "openai.response.system_fingerprint",
     /// Request method.
@@ -186,6 +198,8 @@ names! {
     RELAY_ATTEMPT_COUNT = "relay.attempt.count",
     /// Index of an attempt, from 0.
     RELAY_ATTEMPT_INDEX = "relay.attempt.index",
+    /// What the request told the relay of this trace: `traceparent` or `request_id`.
+    RELAY_PROPAGATION = "relay.propagation",
     /// Seconds to the first model output; also the event at that moment has this stem.
     RELAY_TTFT = "relay.ttft",
     /// Tokens a second after the first packet.

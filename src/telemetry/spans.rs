@@ -5,6 +5,7 @@
 
 mod attempt;
 mod draft;
+mod run;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use attempt::{STALL, error_type};
-pub(crate) use draft::{context, hashed_trace_id};
+pub(super) use draft::bounded_to;
 pub use draft::{span_id, trace_id};
+pub use run::{CaseEnd, CaseTally, SuiteInfo, SuiteSpan, SuiteStatus, Window, plan_of};
 
 use super::semconv::{self, span};
 use crate::dialect::Protocol;
@@ -28,9 +30,8 @@ use crate::measure::Outcome;
 use crate::measure::metric::Metric;
 use crate::observation::{Observation, named};
 use crate::spec::objective::{Objective, Severity, Statistic};
-use crate::verdict::{Decision, Verdict};
-use draft::Anchor;
 pub(super) use draft::bounded;
+use draft::{Anchor, context};
 
 named! {
     /// What a sample is to its cell's objectives.
@@ -110,12 +111,14 @@ fn integer<N: TryInto<i64>>(count: N) -> i64 {
 #[derive(Clone, Debug)]
 pub struct CellSpans {
     scope: InstrumentationScope,
+    cell_id: String,
     common: Vec<KeyValue>,
     server: Vec<KeyValue>,
     url: StringValue,
     model: StringValue,
     workload: StringValue,
     transport: &'static str,
+    propagation: Option<&'static str>,
     protocol: Protocol,
     max_tokens: Option<u64>,
     objectives: Vec<Objective>,
@@ -132,6 +135,7 @@ impl CellSpans {
         let url = format!("{}{path}{query}", base.trim_end_matches('/'));
         Self {
             scope: scope(),
+            cell_id: header.cell_id.clone(),
             common: vec![
                 KeyValue::new(semconv::RELAY_NAME, shared(&header.relay)),
                 KeyValue::new(semconv::RELAY_SPEC, shared(&header.spec_name)),
@@ -142,23 +146,12 @@ impl CellSpans {
             model: shared(&header.model),
             workload: shared(&header.workload),
             transport: header.transport.as_str(),
+            propagation: (!header.propagation.is_none()).then(|| header.propagation.as_str()),
             protocol: header.protocol,
             max_tokens: header.max_tokens,
             objectives: header.objectives.clone(),
             started_unix_ns: header.started_unix_ns,
         }
-    }
-
-    /// Whether a miss of this objective fails its test.
-    pub fn gates(&self, text: &str) -> bool {
-        self.objectives
-            .iter()
-            .any(|objective| objective.text == text && objective.severity == Severity::Gate)
-    }
-
-    /// Attributes that name the cell.
-    pub fn common(&self) -> &[KeyValue] {
-        &self.common
     }
 
     /// The spans of one sample: `relay.sample`, `chat {model}`, and for each attempt `POST` with
@@ -174,16 +167,7 @@ impl CellSpans {
             unix_ns: sample.t0_unix_ns,
             scope: self.scope.clone(),
         };
-        let end = sample
-            .attempts
-            .iter()
-            .map(|attempt| {
-                attempt
-                    .start
-                    .saturating_add(attempt.observation.timeline.over)
-            })
-            .max()
-            .unwrap_or_default();
+        let end = run::length(sample);
         let mut spans = Vec::with_capacity(2 + 10 * sample.attempts.len());
         let root = self.root(&anchor, sample, facts, case, end);
         let root_id = root.span_context.span_id();
@@ -213,6 +197,14 @@ impl CellSpans {
             attempt::draw(self, &anchor, chat_id, index, attempt, &mut spans);
         }
         spans
+    }
+
+    /// Adds attributes to the span of the call among the spans of one sample.
+    pub(super) fn add_to_chat(spans: &mut [SpanData], attributes: Vec<KeyValue>) {
+        // Below the root, which comes first.
+        if let Some(chat) = spans.get_mut(1) {
+            chat.attributes.extend(attributes);
+        }
     }
 
     fn root(
@@ -353,63 +345,6 @@ impl CellSpans {
             chat.fail(failure, "");
         }
         chat.finish()
-    }
-
-    /// The span of one verdict, below its cell's span; lasts as long as the sampling did.
-    pub fn slo(&self, case: &SpanContext, closed_unix_ns: u64, verdict: &Verdict) -> SpanData {
-        let anchor = Anchor {
-            trace: case.trace_id(),
-            unix_ns: self.started_unix_ns,
-            scope: self.scope.clone(),
-        };
-        let length = Duration::from_nanos(closed_unix_ns.saturating_sub(self.started_unix_ns));
-        let path = format!("slo/{}/{}", case.span_id(), verdict.objective);
-        let mut slo = anchor.span(
-            &path,
-            Some(case.span_id()),
-            SpanKind::Internal,
-            span::SLO,
-            (Duration::ZERO, length),
-        );
-        let objective = self
-            .objectives
-            .iter()
-            .find(|objective| objective.text == verdict.objective);
-        let (decision, reason) = match verdict.decision {
-            Decision::Pass => ("pass", None),
-            Decision::Violated => ("violated", None),
-            Decision::Inconclusive(reason) => ("inconclusive", Some(reason.as_str())),
-        };
-        slo.extend(&self.common)
-            .text(semconv::RELAY_SLO_ID, Some(&verdict.objective))
-            .maybe(
-                semconv::RELAY_SLO_STATISTIC,
-                objective.map(|objective| statistic(objective.statistic)),
-            )
-            .maybe(
-                semconv::RELAY_SLO_BOUND,
-                objective.map(|objective| objective.bound),
-            )
-            .maybe(semconv::RELAY_SLO_OBSERVED, verdict.observed)
-            .put(semconv::RELAY_SLO_REQUIRED, verdict.required)
-            .put(semconv::RELAY_SLO_CI_LOW, verdict.lower)
-            .put(semconv::RELAY_SLO_CI_HIGH, verdict.upper)
-            .put(semconv::RELAY_SLO_N, integer(verdict.n))
-            .put(semconv::RELAY_SLO_FAILURES, integer(verdict.failures))
-            .text(semconv::RELAY_SLO_RULE, Some(&verdict.rule))
-            .put(semconv::RELAY_SLO_VERDICT, decision)
-            .maybe(semconv::RELAY_SLO_REASON, reason);
-        match verdict.decision {
-            Decision::Pass => {
-                slo.succeed();
-            }
-            Decision::Violated => {
-                let why = format!("{} of {} samples missed it", verdict.failures, verdict.n);
-                slo.fail(semconv::SLO_BREACH, why);
-            }
-            Decision::Inconclusive(_) => {}
-        }
-        slo.finish()
     }
 }
 

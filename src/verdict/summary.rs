@@ -21,8 +21,6 @@ pub struct Summary {
     pub run_id: String,
     /// Path of the spec as the user gave it.
     pub spec_source: String,
-    /// Template of a trace's address.
-    pub trace_url: Option<String>,
     /// How it was judged.
     pub judging: Judging,
     /// What is promised, in spec order.
@@ -103,7 +101,6 @@ impl Summary {
             cell: header.cell.clone(),
             run_id: header.run_id.clone(),
             spec_source: header.spec_source.clone(),
-            trace_url: header.otel.trace_url.clone(),
             judging: header.judge.clone(),
             objectives: header.objectives.clone(),
             verdicts,

@@ -159,6 +159,7 @@ fn a_collector_that_is_restarted_during_a_run_loses_nothing() {
 fn open(telemetry: &Telemetry) -> (Suite, Case) {
     let suite = telemetry.suite(&SuiteInfo {
         spec: "chat".into(),
+        plan: "cd".repeat(32),
         spec_sha256: "ab".repeat(32),
         cells: 1,
         planned_samples: 232,

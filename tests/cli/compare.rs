@@ -53,7 +53,7 @@ impl Made {
                 "on_inconclusive": "fail", "stop": "all", "design_ratio": 5.0, "futility": true,
                 "tokens": "usage",
             },
-            "otel": { "trace_url": null, "ci_parent": false, "propagate": false },
+            "otel": { "trace_url": null, "ci_parent": false },
             "objectives": [
                 {
                     "text": "ttft.p95 < 1s", "metric": "ttft",

@@ -10,7 +10,8 @@ use relayproof::observation::{
     Timeline, Usage,
 };
 use relayproof::plan::{
-    Judging, Method, Mode, OnInconclusive, OtelSettings, Sampling, Stop, Tokens, TransportKind,
+    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Stop, Tokens,
+    TransportKind,
 };
 use relayproof::spec::objective::{Objective, Op, Severity, Statistic};
 use relayproof::telemetry::spans::{SampleFacts, SampleOutcome};
@@ -87,6 +88,8 @@ pub(crate) fn header() -> Header {
         },
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
+        spec_cells: Some(1),
+        propagation: Propagation::None,
         earlier_runs: Vec::new(),
         core_digest: String::new(),
         objectives: vec![objective()],

@@ -10,6 +10,7 @@ use crate::cli::waterfall::{self, LABEL, human, labelled, push};
 use crate::evidence::{Attempt, Sample};
 use crate::measure::words;
 use crate::measure::{Outcome, Reading};
+use crate::report::explain::address_of;
 use crate::spec::objective::Objective;
 
 /// The sample for people.
@@ -142,8 +143,7 @@ fn missed(objective: &Objective, sample: &Sample, found: &Found) -> Option<Strin
 }
 
 fn trace_url(found: &Found) -> Option<String> {
-    let template = found.header.otel.trace_url.as_deref()?;
-    Some(template.replace("{trace_id}", &found.sample.trace_id))
+    address_of(&found.header, &found.sample)
 }
 
 /// The sample for programs: one JSON document, schema 1.

@@ -132,7 +132,7 @@ async fn run<F: Fn(u64) -> Answer + Send + Sync + 'static>(
         endpoint: endpoint(),
         run_id: "run",
         skip,
-        propagate: false,
+        aside: None,
     };
     let mut samples = Vec::new();
     let driven = drive(job, cancel, &mut |sample| {
@@ -401,7 +401,7 @@ async fn whoever_drops_the_run_ends_its_calls() {
 async fn a_single_call_is_made_at_once() {
     let cell = cell();
     let slot = cell.slots(&sampling(1)).next().unwrap();
-    let call = Call::new(&cell, slot, &endpoint(), "run", true).keep_text();
+    let call = Call::new(&cell, slot, &endpoint(), "run").keep_text();
     let whole = StandIn::new(|_| Answer::Whole(ms(100)));
     let sample = call_once(&whole, call.clone(), never()).await;
     assert_eq!(sample.lag, ms(0));

@@ -8,7 +8,7 @@ use crate::observation::{Class, Ending, Observation, Phase};
 use crate::report::document::{Cell, Document};
 use crate::verdict::judge;
 
-const TRACES: &str = "http://127.0.0.1:16686/trace/{trace_id}";
+const TRACES: &str = "jaeger:http://127.0.0.1:16686";
 
 /// 14 samples: head after 92 to 118 ms and a first token 1.8 to 2.6 s later in five of them; the
 /// fourth decides.
@@ -33,22 +33,30 @@ fn late_tokens() -> Evidence {
 }
 
 fn block(record: &Evidence, index: usize) -> String {
+    let mut record = record.clone();
+    record.header.otel.trace_url = Some(TRACES.to_owned());
+    let record = &record;
     let verdict = judge(record).remove(index);
-    failure(record, &verdict, "run/cell.jsonl", Some(TRACES), false)
+    failure(record, &verdict, "run/cell.jsonl", false)
 }
 
 #[test]
 fn a_violation_says_what_was_seen_where_to_look_and_by_which_rule() {
     let mut record = late_tokens();
     record.header.objectives.truncate(1);
-    let id = format!("{:032x}", 6);
+    let [first, second, third] = [6, 10, 7].map(|id| format!("{id:032x}"));
     let expected = format!(
         "\
 VIOLATED      ttft.p95 < 1.5s  p95 2.72 s; 6 of 10 in time,
               between 23.6% and 92.5% (must be 95%)
               look at: upstream, phase first_token
               samples 5, 6, 9: head after 92-118 ms, then no byte for 1.80-2.60 s
-              trace {id}  http://127.0.0.1:16686/trace/{id}
+              trace {first} of sample 5:
+              http://127.0.0.1:16686/trace/{first}?uiFind=relay.phase%3Dfirst_token
+              trace {second} of sample 9:
+              http://127.0.0.1:16686/trace/{second}?uiFind=relay.phase%3Dfirst_token
+              trace {third} of sample 6:
+              http://127.0.0.1:16686/trace/{third}?uiFind=relay.phase%3Dfirst_token
               rule: sequential, 95% (alpha 0.05, gamma 0.05, ratios 5 and 3)
               evidence: run/cell.jsonl
 "
@@ -101,7 +109,7 @@ alpha/test-model/chat  74 of 232 samples in 73.5 s
 fn the_trace_id_is_there_without_an_address_too() {
     let record = late_tokens();
     let verdict = judge(&record).remove(0);
-    let text = failure(&record, &verdict, "run/cell.jsonl", None, false);
+    let text = failure(&record, &verdict, "run/cell.jsonl", false);
     assert!(text.contains(&format!("trace {:032x}\n", 6)), "{text}");
 }
 
@@ -137,7 +145,7 @@ fn failures_that_come_together_are_called_bursty() {
     let verdict = judge(&record).remove(0);
     let bursts = verdict.bursty.unwrap();
     assert_eq!((bursts.crowd, bursts.failures), (4, 4));
-    let text = failure(&record, &verdict, "p", None, false);
+    let text = failure(&record, &verdict, "p", false);
     assert!(
         text.contains("bursty: 4 of 4 failures within 4.00 s"),
         "{text}"
@@ -148,8 +156,8 @@ fn failures_that_come_together_are_called_bursty() {
 fn colour_changes_nothing_but_colour() {
     let record = late_tokens();
     let verdict = judge(&record).remove(0);
-    let plain = failure(&record, &verdict, "p", None, false);
-    let painted = failure(&record, &verdict, "p", None, true);
+    let plain = failure(&record, &verdict, "p", false);
+    let painted = failure(&record, &verdict, "p", true);
     assert!(painted.contains("\x1b[31mVIOLATED"));
     let mut stripped = String::new();
     for (place, part) in painted.split("\x1b[").enumerate() {

@@ -199,8 +199,8 @@ fn of(kind: &Kind) -> Value {
             "expected http://, https://, socks5:// or socks5h:// and a host",
         ),
         Kind::TraceUrl => text(
-            r".*\{trace_id\}.*",
-            "the address of a trace holds `{trace_id}`",
+            r".*\{trace_id\}.*|(jaeger|tempo):https?://.+",
+            "the address of a trace holds `{trace_id}`, or is `jaeger:` or `tempo:` and a URL",
         ),
         Kind::Words(words) => words_of(&words()),
         Kind::Duration => text(

@@ -3,8 +3,8 @@
 use super::{Key, Kind, Size, Table};
 use crate::dialect::Protocol;
 use crate::plan::{
-    ConnectionMode, HttpVersion, Method, Mode, OnInconclusive, Stop, Tokens, TransportKind,
-    ZERO_FAILURE,
+    ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Propagation, Stop, Tokens,
+    TransportKind, ZERO_FAILURE,
 };
 use crate::spec::MOST_SAMPLES;
 use crate::spec::objective::Severity;
@@ -170,7 +170,7 @@ const COMMON: &[Key] = &[
         "headers",
         Kind::MapOf(&Kind::Text, 64),
         "further request headers, at most 64; refused are those that hold a key and those that \
-         relayproof sets itself",
+         relayproof sets itself, with `propagate: request_id` also `x-request-id`",
     )
     .example(r#"{ "X-Tenant": "qa" }"#),
     Key::new(
@@ -206,6 +206,13 @@ const COMMON: &[Key] = &[
     )
     .usual("`none`")
     .shown("`none`, `env`, map"),
+    Key::new(
+        "propagate",
+        words!(Propagation),
+        "what the relay is told of the trace of a call: \
+         [telemetry.md](telemetry.md#what-a-relay-is-told)",
+    )
+    .usual("`none`"),
     Key::new("tls", Kind::Map(&TLS), "trust"),
     Key::new("timeouts", Kind::Map(&TIMEOUTS), "time limits").usual("see below"),
     Key::new("retry", Kind::Map(&RETRY), "what is tried again").usual("see below"),
@@ -727,9 +734,11 @@ pub(super) static OTEL: Table = table(
         Key::new(
             "trace_url",
             Kind::TraceUrl,
-            "address of a trace, printed beside failing samples",
+            "address of a trace, printed with failing samples where spans were exported: \
+             [telemetry.md](telemetry.md#links)",
         )
-        .shown("text with `{trace_id}`")
+        .usual("from the environment")
+        .shown("text with `{trace_id}`, `jaeger:URL`, `tempo:URL`")
         .example(r#""http://127.0.0.1:16686/trace/{trace_id}""#),
         Key::new(
             "ci_parent",
@@ -738,10 +747,16 @@ pub(super) static OTEL: Table = table(
         )
         .usual("`link`"),
         Key::new(
-            "propagate",
-            Kind::Words(|| vec!["none", "traceparent"]),
-            "whether the relay is sent a `traceparent`",
+            "content",
+            words!(Content),
+            "what spans say of prompts and answers: [telemetry.md](telemetry.md#prompts-and-answers)",
         )
         .usual("`none`"),
+        Key::new(
+            "content_in_ci",
+            Kind::Flag,
+            "allow `content: full` where `CI` is set in the environment",
+        )
+        .usual("`false`"),
     ]],
 );

@@ -22,7 +22,7 @@ use super::{Deadline, Trouble, lock};
 use crate::telemetry::env::{Destination, Endpoint, Wire};
 
 /// Where the items of one signal go.
-pub(super) enum Outlet<E> {
+pub(in crate::telemetry) enum Outlet<E> {
     /// Standard error.
     Console,
     /// An OTLP endpoint.
@@ -52,13 +52,13 @@ impl<E> Outlet<E> {
 }
 
 /// Where spans go.
-pub(super) type SpanSink = Outlet<SpanExporter>;
+pub(in crate::telemetry) type SpanSink = Outlet<SpanExporter>;
 
 /// Where logs go.
 pub(super) type LogSink = Outlet<LogExporter>;
 
 /// Builds the sink of spans.
-pub(super) fn spans(
+pub(in crate::telemetry) fn spans(
     destination: &Destination,
     resource: &Resource,
     trouble: Trouble,

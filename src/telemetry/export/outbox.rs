@@ -19,7 +19,7 @@ const BATCH: usize = 512;
 const FILL: Duration = Duration::from_millis(500);
 
 /// Where batches go.
-pub(super) trait Sink<T> {
+pub(in crate::telemetry) trait Sink<T> {
     /// Sends one batch; returns how many of it the other side refused, or an error for all.
     fn send(&self, batch: Vec<T>) -> impl Future<Output = Result<u64, ()>>;
 }

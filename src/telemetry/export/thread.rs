@@ -16,6 +16,7 @@ use super::outbox::Outbox;
 use super::{Deadline, Ledger, NAME, SpanFile, Tally, Trouble, Work, otlp};
 use crate::telemetry::env::{Destination, Settings};
 use crate::telemetry::metrics::Store;
+use crate::telemetry::spans::CellSpans;
 
 /// Spans that may wait for the network: about 700 samples, 10 MiB.
 const MAX_SPANS: usize = 8192;
@@ -123,11 +124,14 @@ impl Thread {
                     sample,
                     facts,
                     case,
+                    content,
                 }) => {
                     if let Some(store) = ways.metrics {
                         meter.sample(&mut store.borrow_mut(), &sample, &facts);
                     }
-                    cell.sample(&sample, &facts, case.as_ref())
+                    let mut spans = cell.sample(&sample, &facts, case.as_ref());
+                    CellSpans::add_to_chat(&mut spans, content);
+                    spans
                 }
                 Ok(Work::Spans(spans)) => spans,
                 Ok(Work::Verdicts { meter, verdicts }) => {

@@ -17,7 +17,7 @@ pub use body::STALL;
 
 use super::draft::{Anchor, Draft, bounded};
 use super::{CellSpans, integer, seconds};
-use crate::evidence::Attempt;
+use crate::evidence::{Attempt, ids};
 use crate::observation::{Class, Ending, Finding, Limit, Observation, Phase, Stretch, Warning};
 use crate::telemetry::semconv::{self, span};
 
@@ -59,7 +59,7 @@ pub(super) fn draw(
     let observation = &attempt.observation;
     let pen = Pen {
         anchor,
-        prefix: format!("post/{index}"),
+        prefix: ids::post_path(index),
         start: attempt.start,
         over: observation.timeline.over,
         last_phase: observation.last_phase,
@@ -187,6 +187,7 @@ fn describe(cell: &CellSpans, post: &mut Draft, index: usize, observation: &Obse
         .put(semconv::HTTP_REQUEST_METHOD, "POST")
         .put(semconv::URL_FULL, cell.url.clone())
         .put(semconv::USER_AGENT_SYNTHETIC_TYPE, "test")
+        .maybe(semconv::RELAY_PROPAGATION, cell.propagation)
         .put(semconv::RELAY_ATTEMPT_INDEX, integer(index))
         .maybe(semconv::HTTP_REQUEST_RESEND_COUNT, resends)
         .put(

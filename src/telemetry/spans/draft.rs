@@ -13,6 +13,7 @@ use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 
+use crate::evidence::ids;
 use crate::telemetry::semconv;
 
 /// Longest text of one attribute, in bytes; a relay chooses some of them.
@@ -20,7 +21,12 @@ const TEXT_LIMIT: usize = 256;
 
 /// Cuts a text at a character boundary so that it fits an attribute.
 pub(in crate::telemetry) fn bounded(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_LIMIT);
+    bounded_to(text, TEXT_LIMIT)
+}
+
+/// Cuts a text at a character boundary so that it has at most so many bytes.
+pub(in crate::telemetry) fn bounded_to(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -53,13 +59,7 @@ pub(crate) fn hashed_trace_id(parts: &[&str]) -> TraceId {
 ///
 /// Spans exported again later, from the same evidence, therefore replace the first ones.
 pub fn span_id(trace: TraceId, path: &str) -> SpanId {
-    let hash = Sha256::new()
-        .chain_update(trace.to_bytes())
-        .chain_update(path.as_bytes())
-        .finalize();
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&hash[..8]);
-    SpanId::from_bytes(bytes)
+    SpanId::from_bytes(ids::span_id(&trace.to_bytes(), path))
 }
 
 /// The context of a span of our own, sampled.
