@@ -480,11 +480,10 @@ fn a_real_jaeger_gives_back_what_was_exported() {
     // All of 127/8 is this machine, so that nobody else has these ports.
     let pid = std::process::id();
     let host = format!("127.{}.{}.9", 64 + (pid >> 8) % 64, pid % 256);
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/backends/jaeger.yaml");
     let _jaeger = Running(
         Command::new(bin.join("jaeger"))
-            .arg("--config")
-            .arg(config)
+            .args(["--config", "deploy/jaeger/jaeger.yaml"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env("JAEGER_HOST", &host)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -180,7 +180,8 @@ fn what_the_reader_takes_the_schema_takes() {
         "judge: { design_ratio: zero_failure }",
         "judge: { design_ratio: 2.5, confidence: 99.9% }\nsampling: { max_samples: 100000 }",
         "workloads:\n  - name: w\n    messages: [{ role: user, content: hi }]\n    params: { max_tokens: 10, stop: null, response_format: { type: json_object } }\n    expect: { finish_reason: stop, shape: { numbered_lines: 5 } }",
-        "otel: { ci_parent: parent, propagate: traceparent }",
+        "defaults: { propagate: traceparent }\notel: { ci_parent: parent, content: hash, content_in_ci: true }",
+        "otel: { trace_url: \"jaeger:http://127.0.0.1:16686\" }",
     ] {
         let text = ten_lines_and(more);
         if let Err(error) = read(&text) {

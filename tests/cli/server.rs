@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use relayproof::sim::{Relay, Settings};
+use relayproof::sim::{Relay, Served, Settings};
 
 /// One HTTP request as it came.
 pub(crate) struct Request {
@@ -255,7 +255,7 @@ impl Proxy {
 pub(crate) struct Embedded {
     relay: Relay,
     // Behind the relay in drop order: its tasks run here.
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl Embedded {
@@ -266,10 +266,13 @@ impl Embedded {
             .build()
             .unwrap();
         let relay = runtime.block_on(Relay::start(settings)).unwrap();
-        Self {
-            relay,
-            _runtime: runtime,
-        }
+        Self { relay, runtime }
+    }
+
+    /// The answers that have ended, once none is under way.
+    pub(crate) fn served(&self) -> Vec<Served> {
+        self.runtime.block_on(self.relay.quiet());
+        self.relay.served()
     }
 
     pub(crate) fn relay(&self) -> &Relay {
