@@ -2,11 +2,11 @@
 //! there is none.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::evidence::Header;
 use crate::report::live;
@@ -18,6 +18,7 @@ const CALM: Duration = Duration::from_secs(30);
 /// Most bars at a time; further cells wait for one of their own.
 const BARS: usize = 16;
 /// Redraws a second.
+#[cfg(feature = "cli")]
 const PACE: u8 = 8;
 
 /// Shows the cells of one process.
@@ -34,10 +35,11 @@ struct Shown {
 
 impl Board {
     /// Bars where stderr is a terminal, calm lines where it is not.
+    #[cfg(feature = "cli")]
     pub(crate) fn on_stderr() -> Self {
-        let bars = io::stderr()
-            .is_terminal()
-            .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(PACE)));
+        let bars = io::stderr().is_terminal().then(|| {
+            MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(PACE))
+        });
         Self {
             bars,
             cells: Mutex::default(),
@@ -53,6 +55,7 @@ impl Board {
     }
 
     /// Takes the bars away.
+    #[cfg(feature = "cli")]
     pub(crate) fn clear(&self) {
         if let Some(bars) = &self.bars {
             // A terminal that went away needs no cleaning.
