@@ -37,7 +37,7 @@ impl Board {
     /// Bars where stderr is a terminal, calm lines where it is not.
     #[cfg(feature = "cli")]
     pub(crate) fn on_stderr() -> Self {
-        let bars = io::stderr().is_terminal().then(|| {
+        let bars = io::IsTerminal::is_terminal(&io::stderr()).then(|| {
             MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(PACE))
         });
         Self {
