@@ -15,6 +15,8 @@ use crate::session::Viewer;
 
 /// Pause between two calm lines of a cell; a run that is shorter says nothing before its end.
 const CALM: Duration = Duration::from_secs(30);
+/// Pause between two wordings beside a bar.
+const SPOKEN: Duration = Duration::from_millis(250);
 /// Most bars at a time; further cells wait for one of their own.
 const BARS: usize = 16;
 /// Redraws a second.
@@ -80,9 +82,9 @@ impl Viewer for Board {
         clippy::disallowed_methods,
         reason = "how often to speak is the terminal's business"
     )]
-    fn progress(&self, header: &Header, progress: &Progress) {
+    fn progress(&self, header: &Header, progress: Progress<'_>) {
         let now = Instant::now();
-        let words = || live::words(header, &progress.standing, progress.spent);
+        let words = || live::words(header, &progress.standing(), progress.spent);
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
         let count = cells.len();
         let shown = cells.entry(header.cell.clone()).or_insert_with(|| Shown {
@@ -92,7 +94,11 @@ impl Viewer for Board {
         if let Some(bar) = &shown.bar {
             bar.set_length(progress.most);
             bar.set_position(progress.done);
-            bar.set_message(words());
+            // Words cost more than the numbers do, and nobody reads them at the pace of samples.
+            if progress.done <= 1 || now.duration_since(shown.said) >= SPOKEN {
+                shown.said = now;
+                bar.set_message(words());
+            }
         } else if self.bars.is_none() && now.duration_since(shown.said) >= CALM {
             shown.said = now;
             // Nobody may be left to read it, and that changes no result.

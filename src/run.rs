@@ -26,7 +26,7 @@ use crate::measure::cost::Cost;
 use crate::plan::{Cell, Plan};
 use crate::probe::call::Said;
 use crate::probe::cancel::Cancel;
-use crate::verdict::Verdict;
+use crate::verdict::{Judge, Verdict};
 
 /// What a run tells whoever watches it, as it happens. Called from the measuring runtime: it must
 /// not block.
@@ -49,7 +49,7 @@ pub trait Watch: Send + Sync {
     }
 
     /// One call is on record.
-    fn sample(&self, header: &Header, sample: &Sample, progress: &Progress) {
+    fn sample(&self, header: &Header, sample: &Sample, progress: Progress<'_>) {
         let _ = (header, sample, progress);
     }
 
@@ -60,16 +60,23 @@ pub trait Watch: Send + Sync {
 }
 
 /// How far a cell is.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
     /// Counted samples on record.
     pub done: u64,
     /// Most that will be taken.
     pub most: u64,
     /// What they cost together, where the spec has a price.
     pub spent: Option<Cost>,
-    /// The verdicts if sampling stopped here, or a few samples ago.
-    pub standing: Arc<[Verdict]>,
+    judge: &'a Judge,
+}
+
+impl Progress<'_> {
+    /// The verdicts if sampling stopped here. Their bounds are roots of polynomials: for whoever
+    /// shows them now and then, not for each sample.
+    pub fn standing(&self) -> Vec<Verdict> {
+        self.judge.standing()
+    }
 }
 
 /// A sampled and judged cell.

@@ -41,7 +41,7 @@ pub enum StartError {
 /// Shows how far the cells are. Called from the measuring threads: it must not block.
 pub trait Viewer: Send + Sync {
     /// A further call of a cell is on record.
-    fn progress(&self, header: &Header, progress: &Progress);
+    fn progress(&self, header: &Header, progress: Progress<'_>);
 
     /// A cell is decided or given up.
     fn end(&self, header: &Header);
@@ -251,7 +251,7 @@ impl Watch for Board {
         lock(&self.said).insert(sample.id.clone(), said);
     }
 
-    fn sample(&self, header: &Header, sample: &Sample, progress: &Progress) {
+    fn sample(&self, header: &Header, sample: &Sample, progress: Progress<'_>) {
         let said = lock(&self.said).remove(&sample.id);
         let case = lock(&self.cases).get(&header.cell_id).cloned();
         if let Some(case) = case {

@@ -113,11 +113,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     }
     let Some(path) = &args.out else {
         let paths = judge::paths(&judged);
-        render(args.form(), &judge::document(&judged, &paths, &[]), out)?;
+        render(args.format, &judge::document(&judged, &paths, &[]), out)?;
         return Ok(Exit::Pass);
     };
     let wanted = Wanted {
-        form: args.form(),
+        form: args.format,
         path: path.clone(),
     };
     Ok(match write_all(&[wanted], &judged, &[]) {
@@ -127,12 +127,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             Exit::NotMeasured
         }
     })
-}
-
-impl Args {
-    const fn form(&self) -> Form {
-        self.format
-    }
 }
 
 /// The folder of the latest run that holds evidence.

@@ -96,6 +96,16 @@ impl Document<'_> {
     }
 }
 
+/// What all verdicts come to, as a heading.
+pub(super) const fn heading(overall: Overall) -> &'static str {
+    match overall {
+        Overall::Pass => "pass",
+        Overall::Violated => "violated",
+        Overall::Inconclusive => "inconclusive",
+        Overall::Nothing => "nothing measured",
+    }
+}
+
 fn standing(summary: &Summary, objective: &Objective, verdict: &Verdict) -> Standing {
     let failed = summary
         .close

@@ -6,14 +6,13 @@ mod plot;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::curves::Curves;
-use super::document::{Cell, Document, Standing};
+use super::document::{Cell, Document, Standing, heading};
 use super::explain::{address_of, explain};
 use super::said::said;
 use super::waterfall::phases;
 use crate::attribution::blame;
 use crate::evidence::{Attempt, Sample};
 use crate::measure::{seconds, words};
-use crate::verdict::Overall;
 
 /// What the page looks like; no font or picture of anyone else.
 const STYLE: &str = include_str!("html/page.css");
@@ -53,15 +52,6 @@ pub fn render(document: &Document<'_>, curves: &[Curves]) -> String {
         }
     };
     page.into_string()
-}
-
-const fn heading(overall: Overall) -> &'static str {
-    match overall {
-        Overall::Pass => "pass",
-        Overall::Violated => "violated",
-        Overall::Inconclusive => "inconclusive",
-        Overall::Nothing => "nothing measured",
-    }
 }
 
 /// One line a cell, for pages with many.

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::document::{Cell, Document, Standing};
+use super::document::{Cell, Document, Standing, heading};
 use super::explain::explain;
 use super::said::said;
-use crate::verdict::Overall;
 
 /// Largest document; GitHub takes a mebibyte of summary a step.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -51,15 +50,6 @@ pub fn render(document: &Document<'_>) -> String {
         let _ = write!(text, "\n{unmeasured}");
     }
     text
-}
-
-const fn heading(overall: Overall) -> &'static str {
-    match overall {
-        Overall::Pass => "pass",
-        Overall::Violated => "violated",
-        Overall::Inconclusive => "inconclusive",
-        Overall::Nothing => "nothing measured",
-    }
 }
 
 fn section(cell: Cell<'_>) -> String {

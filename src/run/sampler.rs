@@ -19,7 +19,7 @@ use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
 use crate::measure::cost::Cost;
-use crate::plan::{Cell, OtelSettings, Price};
+use crate::plan::{Cell, OtelSettings};
 use crate::probe::call::Said;
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
@@ -140,20 +140,10 @@ struct Recorder<'a> {
     syncing: Syncing,
     evidence: Evidence,
     judge: Judge,
-    progress: Progress,
-    /// Counted samples at which the standing verdicts are made anew.
-    look_at: u64,
+    /// Counted samples on record, and what they cost where the spec has a price.
+    done: u64,
+    spent: Option<Cost>,
     failure: Option<EvidenceError>,
-}
-
-/// The standing verdicts are made anew when the samples have grown by this part of them.
-const LOOKS: u64 = 20;
-
-/// Adds a call, warm-ups included, to what was spent.
-fn count_cost(progress: &mut Progress, price: Option<&Price>, sample: &Sample) {
-    if let (Some(price), Some(spent)) = (price, &mut progress.spent) {
-        spent.add(sample.usd(price));
-    }
 }
 
 impl<'a> Recorder<'a> {
@@ -167,24 +157,22 @@ impl<'a> Recorder<'a> {
             judge.take(sample);
         }
         judge.close_gaps();
-        let price = evidence.header.price;
-        let mut progress = Progress {
-            done: evidence.samples.iter().filter(|s| s.counts()).count() as u64,
-            most: evidence.header.sampling.max_samples,
-            spent: price.map(|_| Cost::default()),
-            standing: judge.standing().into(),
-        };
-        for sample in &evidence.samples {
-            count_cost(&mut progress, price.as_ref(), sample);
-        }
+        let done = evidence.samples.iter().filter(|s| s.counts()).count() as u64;
+        let spent = evidence.header.price.map(|price| {
+            let mut spent = Cost::default();
+            for sample in &evidence.samples {
+                spent.add(sample.usd(&price));
+            }
+            spent
+        });
         Ok(Self {
             runner,
             syncing: Syncing::start(writer.handle()?),
             writer,
             evidence,
             judge,
-            progress,
-            look_at: 0,
+            done,
+            spent,
             failure: None,
         })
     }
@@ -211,21 +199,19 @@ impl<'a> Recorder<'a> {
         }
         self.judge.take(&sample);
         if sample.counts() {
-            self.progress.done += 1;
+            self.done += 1;
         }
-        count_cost(
-            &mut self.progress,
-            self.evidence.header.price.as_ref(),
-            &sample,
-        );
-        // Bounds are roots of polynomials: worth a look now and then, not with each sample.
-        if self.progress.done >= self.look_at {
-            self.progress.standing = self.judge.standing().into();
-            self.look_at = self.progress.done + 1 + self.progress.done / LOOKS;
+        let header = &self.evidence.header;
+        if let (Some(price), Some(spent)) = (&header.price, &mut self.spent) {
+            spent.add(sample.usd(price));
         }
-        self.runner
-            .watch
-            .sample(&self.evidence.header, &sample, &self.progress);
+        let progress = Progress {
+            done: self.done,
+            most: header.sampling.max_samples,
+            spent: self.spent,
+            judge: &self.judge,
+        };
+        self.runner.watch.sample(header, &sample, progress);
         self.evidence.push(Line::Sample(Box::new(sample)));
         if self.judge.is_decided() {
             ControlFlow::Break(())
