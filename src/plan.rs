@@ -16,6 +16,7 @@ use std::time::Duration;
 
 pub use price::Price;
 pub use resolve::resolve;
+pub use schedule::{is_paired, starts};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
