@@ -86,7 +86,8 @@ impl Cell {
                     return None;
                 }
                 let number = slot.index.to_string();
-                let shift = Duration::from_micros(drawn("shift", &own, seed, slot.index) % APART_US);
+                let shift =
+                    Duration::from_micros(drawn("shift", &own, seed, slot.index) % APART_US);
                 let first = Duration::from_micros(APART_US / 2);
                 Some(Slot {
                     start: (slot.start + shift).saturating_sub(first),

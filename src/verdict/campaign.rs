@@ -466,7 +466,9 @@ impl<'a> Soak<'a> {
         // Where each region has votes enough for a pass of its own, each of them has to pass.
         let clean = Outlook::among(objective, judging, accounts).map(|it| it.clean_samples());
         let each_can_pass = judging.mode == Mode::Guard
-            || counts.iter().all(|count| clean.is_none_or(|n0| count.planned_votes() >= n0));
+            || counts
+                .iter()
+                .all(|count| clean.is_none_or(|n0| count.planned_votes() >= n0));
         let apart = regions > 1 && each_can_pass;
         let rules = |accounts: u32| Rules {
             objective,
@@ -534,7 +536,10 @@ fn cell<'a>(evidence: &'a Evidence, all: &'a [Evidence]) -> Cell<'a> {
         sample: taken.get(&index).copied(),
     };
     let slots = match &header.beside {
-        None => (0..).zip(plan::starts(&header.sampling, &header.cell)).map(slot).collect(),
+        None => (0..)
+            .zip(plan::starts(&header.sampling, &header.cell))
+            .map(slot)
+            .collect(),
         Some(beside) => {
             // Its own starts lie within half a second of those that it is paired with.
             let sampling = all
@@ -565,7 +570,11 @@ fn nanos(duration: Duration) -> u64 {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.objective.text)?;
-        if let Some(window) = self.window.as_ref().filter(|_| self.objective.window.is_none()) {
+        if let Some(window) = self
+            .window
+            .as_ref()
+            .filter(|_| self.objective.window.is_none())
+        {
             write!(f, " @{window}")?;
         }
         match &self.region {

@@ -510,9 +510,7 @@ pub(super) const fn worst(objective: &Objective) -> f64 {
 pub(super) fn observed(objective: &Objective, values: &[f64]) -> (Option<f64>, bool) {
     let n = values.len() as u64;
     let value = match objective.statistic {
-        Statistic::Mean | Statistic::Rate => {
-            (n > 0).then(|| values.iter().sum::<f64>() / float(n))
-        }
+        Statistic::Mean | Statistic::Rate => (n > 0).then(|| values.iter().sum::<f64>() / float(n)),
         Statistic::Quantile(ppm) => {
             let rank = match objective.metric.direction() {
                 Direction::Lower => quantile::nearest_rank(n, ppm),

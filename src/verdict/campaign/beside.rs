@@ -111,7 +111,8 @@ impl Twins {
             p <= ALPHA && self.relay_only > self.upstream_only
         } else {
             let count = crate::stats::float;
-            let account = count(self.relay_only) * BETS.0.ln() + count(self.upstream_only) * BETS.1.ln();
+            let account =
+                count(self.relay_only) * BETS.0.ln() + count(self.upstream_only) * BETS.1.ln();
             account >= -ALPHA.ln()
         };
         let added_upper = difference.map(|it| -it.lower);
@@ -148,10 +149,7 @@ impl Twins {
         let required = f64::from(ppm) / 1e6;
         let design = Design::with_ratios(required, alpha, ALPHA, PASS_RATIO, FAIL_RATIO);
         let failures = self.upstream_only + self.both;
-        let tally = Tally::new(
-            self.neither + self.relay_only + failures,
-            failures,
-        );
+        let tally = Tally::new(self.neither + self.relay_only + failures, failures);
         design
             .zip(tally)
             .is_some_and(|(design, tally)| failures > 0 && tally.n() <= design.fail_until(failures))

@@ -139,7 +139,8 @@ impl Count {
         if objective.metric != Metric::Overhead
             && let Some(twin) = twin
         {
-            self.twins.take(good, objective.outcome(twin, &header.judge));
+            self.twins
+                .take(good, objective.outcome(twin, &header.judge));
         }
         let value = reading.value().unwrap_or_else(|| worst(objective));
         self.values.push(value);
@@ -174,7 +175,8 @@ impl Count {
         }
         self.values.extend(&other.values);
         let room = NAMED_FAILURES.saturating_sub(self.failing.len());
-        self.failing.extend(other.failing.iter().take(room).cloned());
+        self.failing
+            .extend(other.failing.iter().take(room).cloned());
         self.twins = self.twins.with(&other.twins);
         self.has_upstream |= other.has_upstream;
         self.width = other.width;

@@ -1,8 +1,8 @@
 //! From counts to a decision: the votes, and what else a pass needs.
 
+use super::MISSING_ONE_IN;
 use super::beside::{Beside, Finding};
 use super::count::Count;
-use super::MISSING_ONE_IN;
 use crate::evidence::{own_failures, too_many_late, too_many_own};
 use crate::plan::{Judging, Mode, ZERO_FAILURE};
 use crate::spec::objective::{Objective, Statistic};
@@ -66,11 +66,7 @@ impl Accounts {
 }
 
 /// The verdict, and the votes that it rests on.
-pub(super) fn decide(
-    count: &Count,
-    rules: &Rules<'_>,
-    beside: Option<&Beside>,
-) -> (Verdict, u64) {
+pub(super) fn decide(count: &Count, rules: &Rules<'_>, beside: Option<&Beside>) -> (Verdict, u64) {
     let objective = rules.objective;
     let (n, failures) = (count.n(), count.failures());
     let (value, censored) = observed(objective, count.values());
@@ -100,7 +96,11 @@ pub(super) fn decide(
         verdict.rule = "mean of the values, without bounds".to_owned();
         let holds = value.map(|mean| objective.op.holds(mean, objective.bound));
         if let Some(holds) = holds {
-            let shown = if holds { Decision::Pass } else { Decision::Violated };
+            let shown = if holds {
+                Decision::Pass
+            } else {
+                Decision::Violated
+            };
             verdict.decision = if rules.is_final {
                 shown
             } else {
@@ -132,7 +132,9 @@ pub(super) fn decide(
         Decision::Pass | Decision::Inconclusive(_) => {}
     }
     verdict.seals = seals.as_ref().map(SealAccount::summary);
-    let tallies = count.stretches().filter_map(|it| Tally::new(it.n, it.failures));
+    let tallies = count
+        .stretches()
+        .filter_map(|it| Tally::new(it.n, it.failures));
     let width = u64::try_from(count.width.as_nanos()).unwrap_or(u64::MAX);
     verdict.bursty = Buckets::of(width.max(1), tallies.collect()).diagnose();
     (verdict, accounts.pass.votes())
@@ -201,7 +203,8 @@ fn conclude(
     if accounts.failed || lacks_seals {
         let upstream = beside.is_some_and(|it| it.finding == Finding::UpstreamDown);
         if upstream && !lacks_seals {
-            let note = "broken, but the upstream breaks it itself and the relay adds next to nothing";
+            let note =
+                "broken, but the upstream breaks it itself and the relay adds next to nothing";
             return (open(Inconclusive::BaselineDown), Some(note.to_owned()));
         }
         return (Decision::Violated, seals.and_then(SealAccount::words));
@@ -212,7 +215,11 @@ fn conclude(
         return (open(Inconclusive::NoData), note);
     }
     if count.undefined.saturating_mul(UNDEFINED_ONE_IN) > n + count.undefined {
-        let note = format!("{} of {} samples have no value", count.undefined, n + count.undefined);
+        let note = format!(
+            "{} of {} samples have no value",
+            count.undefined,
+            n + count.undefined
+        );
         return (open(Inconclusive::UndefinedMetric), Some(note));
     }
     if !rules.is_final {
@@ -236,7 +243,10 @@ fn conclude(
     }
     let days = u32::try_from(count.days().len()).unwrap_or(u32::MAX);
     if days < rules.judging.min_days {
-        let note = format!("seen on {days} days; a pass needs {}", rules.judging.min_days);
+        let note = format!(
+            "seen on {days} days; a pass needs {}",
+            rules.judging.min_days
+        );
         return (open(Inconclusive::MissingSlots), Some(note));
     }
     if accounts.pass.standing(None) == Standing::Pass {
