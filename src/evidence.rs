@@ -4,13 +4,20 @@
 //! Line 1 is a [`Header`]; each further line is a [`Line`]. A line is written with one `write`
 //! before its sample counts. No presentation here, and nothing secret: prompts, answers, keys and
 //! header values are not part of any type in this module.
+//!
+//! Each line ends with a value that follows from the line and the value before it ([`chain`]), so
+//! that what was changed afterwards can be found (`relayproof verify`).
 
+pub mod chain;
+mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod ids;
 
-pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
+pub use chain::{ChainValue, root};
+pub use error::EvidenceError;
+pub use file::{Evidence, MAX_LINE, Reader, Writer, last_header, read};
 
 use std::fmt;
 use std::time::Duration;
@@ -95,6 +102,18 @@ pub struct Header {
     /// Runs of the same plan and cell right before this one that did not pass, the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_runs: Vec<EarlierRun>,
+    /// Where this file goes on with another one; absent in the first file of a cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Segment>,
+}
+
+/// That a file is not the first of its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which one it is, from 2.
+    pub number: u32,
+    /// The chain value at the end of the file before.
+    pub previous: ChainValue,
 }
 
 /// A run that did not pass and was not continued but followed by a fresh one.
@@ -174,6 +193,12 @@ pub struct Continued {
 }
 
 impl Header {
+    /// The chain value that the header's line follows.
+    pub fn chain_start(&self) -> ChainValue {
+        self.segment
+            .map_or(ChainValue::START, |segment| segment.previous)
+    }
+
     /// Takes over the budget of a run that goes on.
     fn go_on_with(&mut self, continued: &Continued) {
         self.plan_digest.clone_from(&continued.plan_digest);

@@ -335,5 +335,6 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         spec_cells: Some(plan.cells.len() as u64),
         propagation: cell.relay.propagate,
         earlier_runs: Vec::new(),
+        segment: None,
     }
 }
