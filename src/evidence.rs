@@ -6,18 +6,23 @@
 //! header values are not part of any type in this module.
 //!
 //! Each line ends with a value that follows from the line and the value before it ([`chain`]), so
-//! that what was changed afterwards can be found (`relayproof verify`).
+//! that what was changed afterwards can be found ([`check()`]).
 
 pub mod chain;
+pub mod check;
 mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod ids;
+pub mod merge;
+mod segments;
 
 pub use chain::{ChainValue, root};
+pub use check::{check, check_all};
 pub use error::EvidenceError;
 pub use file::{Evidence, MAX_LINE, Reader, Writer, last_header, read};
+pub use segments::{SEGMENT_BYTES, Segments, read_segments, segment_files, segment_path};
 
 use std::fmt;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! A line counts once its line feed is in the file. What a killed process left behind the last
 //! line feed is ignored when reading and cut off before writing on.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::chain::{ChainValue, Ending, ending, seal};
 use super::error::io_error;
+use super::segments::mismatch;
 use super::{Close, Continued, EvidenceError, Header, Line, SCHEMA, Sample};
 
 /// Longest line that is written or read, in bytes.
@@ -103,11 +104,15 @@ pub fn read(path: &Path) -> Result<Evidence, EvidenceError> {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    /// Files that go on where this one ends.
+    rest: VecDeque<PathBuf>,
     input: BufReader<File>,
     header: Header,
     buffer: Vec<u8>,
     /// Ids of the samples that were there.
     seen: HashSet<u128>,
+    /// Which of the files this is, from 1.
+    number: u32,
     line: u64,
     /// Length of the file up to its last line feed.
     whole: u64,
@@ -122,11 +127,11 @@ pub struct Reader {
 
 /// A line after the header; kinds that a later version adds are `None` in both.
 #[derive(Deserialize)]
-struct AnyLine {
+pub(super) struct AnyLine {
     #[serde(default)]
-    sample: Option<Box<Sample>>,
+    pub(super) sample: Option<Box<Sample>>,
     #[serde(default)]
-    close: Option<Close>,
+    pub(super) close: Option<Close>,
     #[serde(default)]
     continued: Option<Continued>,
 }
@@ -137,32 +142,57 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read or does not begin with a header of this format.
     pub fn open(path: &Path) -> Result<Self, EvidenceError> {
-        let file = File::open(path).map_err(|source| io_error("open", path, source))?;
-        Self::over(path, file)
-    }
-
-    fn over(path: &Path, file: File) -> Result<Self, EvidenceError> {
-        let mut input = BufReader::new(file);
         let mut buffer = Vec::new();
-        let path = path.to_owned();
-        if !next_line(&mut input, &mut buffer, &path, 1)? {
-            return Err(EvidenceError::NoHeader { path });
-        }
-        let header = parse_header(&buffer, &path)?;
+        let (input, header) = open(path, &mut buffer)?;
         let chain = value_of(&buffer);
         Ok(Self {
             whole: buffer.len() as u64 + 1,
             follow: false,
             chained: chain.is_some(),
             chain,
-            path,
+            path: path.to_owned(),
+            rest: VecDeque::new(),
             input,
             header,
             buffer,
             seen: HashSet::new(),
+            number: 1,
             line: 1,
             torn: false,
         })
+    }
+
+    /// Opens the files of one cell, as [`super::segment_files`] gives them, to read them as one.
+    ///
+    /// # Errors
+    /// As [`Reader::open`], and when there is none.
+    pub fn open_files(files: impl IntoIterator<Item = PathBuf>) -> Result<Self, EvidenceError> {
+        let mut rest: VecDeque<PathBuf> = files.into_iter().collect();
+        let first = rest.pop_front().unwrap_or_default();
+        Ok(Self {
+            rest,
+            ..Self::open(&first)?
+        })
+    }
+
+    /// Goes over to the next file of the cell; false where this is the last.
+    fn next_file(&mut self) -> Result<bool, EvidenceError> {
+        let Some(path) = self.rest.pop_front() else {
+            return Ok(false);
+        };
+        self.number += 1;
+        let (input, header) = open(&path, &mut self.buffer)?;
+        if let Some(why) = mismatch(&self.header, &header, self.number) {
+            let number = self.number;
+            return Err(EvidenceError::Segment { path, number, why });
+        }
+        self.input = input;
+        self.path = path;
+        self.line = 1;
+        self.whole = self.buffer.len() as u64 + 1;
+        self.chain = value_of(&self.buffer);
+        self.chained = self.chain.is_some();
+        Ok(true)
     }
 
     /// The first line.
@@ -204,12 +234,13 @@ impl Reader {
 
     /// Takes the next whole line into the buffer; false at the end.
     fn next_line(&mut self) -> Result<bool, EvidenceError> {
-        let line = self.line + 1;
-        if !next_line(&mut self.input, &mut self.buffer, &self.path, line)? {
+        while !next_line(&mut self.input, &mut self.buffer, &self.path, self.line + 1)? {
             self.torn = !self.buffer.is_empty();
-            return Ok(false);
+            if !self.next_file()? {
+                return Ok(false);
+            }
         }
-        self.line = line;
+        self.line += 1;
         self.whole += self.buffer.len() as u64 + 1;
         if self.follow {
             self.chain = value_of(&self.buffer);
@@ -267,6 +298,19 @@ pub(super) struct End {
     chain: Option<ChainValue>,
 }
 
+/// Opens a file, and reads its first line into the buffer.
+fn open(path: &Path, buffer: &mut Vec<u8>) -> Result<(BufReader<File>, Header), EvidenceError> {
+    let file = File::open(path).map_err(|source| io_error("open", path, source))?;
+    let mut input = BufReader::new(file);
+    if !next_line(&mut input, buffer, path, 1)? {
+        return Err(EvidenceError::NoHeader {
+            path: path.to_owned(),
+        });
+    }
+    let header = parse_header(buffer, path)?;
+    Ok((input, header))
+}
+
 /// The chain value at the end of a line.
 fn value_of(line: &[u8]) -> Option<ChainValue> {
     match ending(line) {
@@ -277,7 +321,7 @@ fn value_of(line: &[u8]) -> Option<ChainValue> {
 
 /// An id in 16 bytes, of which a million fit where their texts would not: the number that its hex
 /// digits are, or half of its SHA-256 where it is anything else.
-fn key(id: &str) -> u128 {
+pub(super) fn key(id: &str) -> u128 {
     let is_hex = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = is_hex.then(|| u128::from_str_radix(id, 16).ok()).flatten();
     number.unwrap_or_else(|| {
@@ -288,7 +332,7 @@ fn key(id: &str) -> u128 {
 }
 
 /// Reads up to and without the next line feed; false when the file ends before one.
-fn next_line(
+pub(super) fn next_line(
     input: &mut impl BufRead,
     buffer: &mut Vec<u8>,
     path: &Path,
@@ -313,7 +357,7 @@ fn next_line(
     }
 }
 
-fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceError> {
+pub(super) fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceError> {
     /// What every version of the format has.
     #[derive(Deserialize)]
     struct Version {

@@ -101,8 +101,6 @@ pub(in crate::evidence) struct Walked {
     pub(in crate::evidence) chained: bool,
     /// The value made anew from every line, whatever the lines say.
     pub(in crate::evidence) root: ChainValue,
-    /// What the last line says, where it says something.
-    pub(in crate::evidence) recorded: Option<ChainValue>,
     /// Lines at which the chain does not hold, the first of them.
     pub(in crate::evidence) broken: Vec<Broken>,
     /// How many there are.
@@ -241,12 +239,21 @@ impl Walk {
         self.chained.then_some(self.recorded)
     }
 
+    /// Lines so far.
+    pub(in crate::evidence) const fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Lines so far at which the chain does not hold.
+    pub(in crate::evidence) const fn count(&self) -> u64 {
+        self.count
+    }
+
     pub(in crate::evidence) fn end(self) -> Walked {
         Walked {
             lines: self.lines,
             chained: self.chained,
             root: self.made,
-            recorded: self.last(),
             broken: self.broken,
             count: self.count,
         }
@@ -289,9 +296,12 @@ mod tests {
 
     #[test]
     fn a_chain_that_nobody_touched_holds_and_ends_with_its_root() {
-        let walked = walk(&chain(200));
+        let mut walk = Walk::new(ChainValue::START, 1);
+        chain(200).iter().for_each(|line| walk.take(line));
+        let last = walk.last();
+        let walked = walk.end();
         assert_eq!((walked.lines, walked.count), (200, 0));
-        assert_eq!(walked.recorded, Some(walked.root));
+        assert_eq!(last, Some(walked.root));
     }
 
     #[test]
@@ -355,7 +365,7 @@ mod tests {
     fn a_file_without_a_chain_has_a_root_that_every_byte_changes() {
         let lines = vec![b"{\"line\":1}".to_vec(), b"{\"line\":2}".to_vec()];
         let whole = walk(&lines);
-        assert!(!whole.chained && whole.count == 0 && whole.recorded.is_none());
+        assert!(!whole.chained && whole.count == 0);
         for (line, at) in [(0, 3), (1, 9)] {
             let mut changed = lines.clone();
             changed[line][at] ^= 1;
