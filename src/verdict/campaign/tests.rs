@@ -1,0 +1,1 @@
+//! Soaks as they might have been.
