@@ -18,7 +18,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Loss, Observation, micros, named, opt_micros};
-use crate::plan::{Judging, OtelSettings, Price, Propagation, Sampling};
+use crate::plan::window::Window;
+use crate::plan::{Judging, OtelSettings, Price, Propagation, Region, Sampling};
 use crate::spec::objective::Objective;
 
 /// Version of the file format.
@@ -95,6 +96,37 @@ pub struct Header {
     /// Runs of the same plan and cell right before this one that did not pass, the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_runs: Vec<EarlierRun>,
+    /// From where the cell is sampled; `None` where the spec has no regions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Every region of the spec.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<Region>,
+    /// Parts of the day that objectives refer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
+    /// Name of the cell whose pairs this one is the other half of, where it is the trusted
+    /// upstream's; nothing is promised for it then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// Share of the slots that the trusted upstream is asked too, in parts per million.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pair_ppm: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+const fn is_zero(ppm: &u32) -> bool {
+    *ppm == 0
+}
+
+impl Header {
+    /// `relay/model/workload`: cells of several regions that share it ask the same of the same.
+    pub fn pooled_name(&self) -> String {
+        format!("{}/{}/{}", self.relay, self.model, self.workload)
+    }
 }
 
 /// A run that did not pass and was not continued but followed by a fresh one.

@@ -337,5 +337,10 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         core_digest: String::new(),
         objectives: cell.objectives.clone(),
         price: cell.price,
+        region: None,
+        beside: None,
+        pair_ppm: 0,
+        windows: Vec::new(),
+        regions: Vec::new(),
     }
 }

@@ -314,6 +314,8 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
         id: String::new(),
         ignored: None,
         price: None,
+        region: None,
+        beside: None,
     }
 }
 

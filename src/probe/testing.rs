@@ -8,7 +8,7 @@ use crate::expect::Expect;
 use crate::observation::{Connection, Counts, Ending, Observation, Packets, Phase, Timeline};
 use crate::plan::{
     Cell, ConnectionMode, Endpoint, HttpVersion, Propagation, Proxy, Relay, Retry, Sampling,
-    TransportKind, Workload,
+    Timing, TransportKind, Workload,
 };
 use crate::stream::Timeouts;
 
@@ -96,6 +96,8 @@ pub(super) fn cell() -> Cell {
         id: "cell".to_owned(),
         ignored: None,
         price: None,
+        region: None,
+        beside: None,
     }
 }
 
@@ -109,5 +111,9 @@ pub(super) fn sampling(max_samples: u64) -> Sampling {
         warmup: 0,
         max_tokens: None,
         max_duration: None,
+        max_cost_usd: None,
+        mode: Timing::Burst,
+        duration: None,
+        start_unix_ns: None,
     }
 }

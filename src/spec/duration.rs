@@ -1,4 +1,4 @@
-//! Durations: a number and one of five units.
+//! Durations: a number and one of six units.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ const DURATION_UNITS: &[(&str, f64)] = &[
     ("s", 1e6),
     ("m", 60e6),
     ("h", 3600e6),
+    ("d", 86_400e6),
 ];
 
-/// `1.5s`, `150ms`: a number and one of us, ms, s, m, h, nothing between them.
+/// `1.5s`, `150ms`: a number and one of us, ms, s, m, h, d, nothing between them.
 pub(super) fn parse(text: &str) -> Result<Duration, Wrong> {
     let wrong = |why: String, way_out: String| Wrong {
         wanted: "a duration",
@@ -39,7 +40,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, Wrong> {
     let Some((_, micros)) = DURATION_UNITS.iter().find(|(name, _)| *name == unit) else {
         return Err(wrong(
             format!("unknown unit `{}`", unit.trim()),
-            "the units are `us`, `ms`, `s`, `m` and `h`, without a space".to_owned(),
+            "the units are `us`, `ms`, `s`, `m`, `h` and `d`, without a space".to_owned(),
         ));
     };
     let micros = value * micros;
