@@ -112,6 +112,9 @@ pub struct Header {
     /// Share of the slots that the trusted upstream is asked too, in parts per million.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pair_ppm: u32,
+    /// Calls that were held open at all times; `None` where calls started at the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 #[expect(

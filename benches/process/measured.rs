@@ -340,6 +340,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

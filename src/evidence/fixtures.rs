@@ -306,6 +306,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

@@ -91,6 +91,7 @@ pub(super) fn cell() -> Cell {
             }],
             params: serde_json::Map::new(),
             expect: Expect::default(),
+            concurrency: None,
         },
         objectives: Vec::new(),
         id: "cell".to_owned(),

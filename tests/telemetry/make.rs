@@ -105,6 +105,7 @@ pub(crate) fn header() -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }
