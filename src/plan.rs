@@ -17,6 +17,7 @@ use std::time::Duration;
 
 pub use price::Price;
 pub use resolve::resolve;
+pub use schedule::{is_paired, starts};
 pub use step::Step;
 
 use serde::{Deserialize, Serialize};
