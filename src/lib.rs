@@ -33,6 +33,8 @@ pub mod run;
 #[cfg(feature = "harness")]
 pub mod session;
 pub mod signals;
+#[cfg(feature = "sign")]
+pub mod sign;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;

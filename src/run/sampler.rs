@@ -342,5 +342,6 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         beside: cell.beside.clone(),
         pair_ppm: cell.pair_ppm(plan.pair_ppm),
         calibration: cell.workload.calibration.is_some(),
+        concurrency: cell.workload.concurrency,
     }
 }
