@@ -1,5 +1,6 @@
 //! `relayproof ramp`: climb steps of concurrency and say how much a relay carries.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,11 +96,27 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     };
     let mut purse = Purse::of(&planned.plan);
     // One after the other: relays that share an upstream or this machine would load each other.
-    let climbs: Vec<Climb> = cells
-        .iter()
-        .map(|cell| climb(args, &planned, cell, &session, &mut purse))
-        .collect();
+    let (mut climbs, mut failed) = (Vec::new(), false);
+    for cell in &cells {
+        let (climb, halt) = climb(args, &planned, cell, &session, &mut purse);
+        match halt.filter(|_| climb.steps.is_empty()) {
+            Some(Halt::Ignored(why)) => {
+                complain(&format!("ignored: {}: {why}", climb.cell));
+                continue;
+            }
+            Some(halt @ (Halt::Failed(_) | Halt::Limits(_) | Halt::Interrupted)) => {
+                failed |= matches!(halt, Halt::Failed(_));
+                complain(&format!("error: {}: {halt}", climb.cell));
+            }
+            Some(Halt::Broken(_) | Halt::Ours) | None => {}
+        }
+        climbs.push(climb);
+    }
     board.clear();
+    if climbs.iter().all(|climb| climb.steps.is_empty()) {
+        complain("error: nothing was measured");
+        failed = true;
+    }
     let printed = print(args, &session, &climbs, out);
     let exported = session.close(TELEMETRY_BUDGET);
     for warning in &exported.warnings {
@@ -110,7 +127,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         let folder = session.folder().path().display();
         writeln!(out, "\n{exported}, in {folder}")?;
     }
-    Ok(exit(&climbs))
+    Ok(if failed {
+        Exit::NotMeasured
+    } else {
+        exit(&climbs)
+    })
 }
 
 fn print(args: &Args, session: &Session, climbs: &[Climb], out: &mut dyn Write) -> io::Result<()> {
@@ -127,9 +148,7 @@ fn print(args: &Args, session: &Session, climbs: &[Climb], out: &mut dyn Write) 
 /// How the climbs end together.
 fn exit(climbs: &[Climb]) -> Exit {
     let not_one = |knee: &Knee| knee.streams.is_none() && matches!(knee.bend, Bend::Broken { .. });
-    if climbs.iter().any(|climb| climb.steps.is_empty()) {
-        Exit::NotMeasured
-    } else if climbs
+    if climbs
         .iter()
         .any(|climb| climb.knee.as_ref().is_some_and(not_one))
     {
@@ -189,6 +208,34 @@ fn cells(plan: &Plan, relay: Option<&str>) -> Result<Vec<Cell>, String> {
     ))
 }
 
+/// What ends a climb before its last step.
+#[derive(Debug)]
+enum Halt {
+    /// Ctrl-C.
+    Interrupted,
+    /// A promise that is shown to be broken, as written.
+    Broken(String),
+    /// A limit of the spec.
+    Limits(String),
+    /// The step before says nothing of the relay.
+    Ours,
+    /// The spec or the environment says that the cell is not for this run.
+    Ignored(String),
+    /// Our own failure, or a setting of the user's.
+    Failed(String),
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Broken(objective) => write!(f, "`{objective}` is broken"),
+            Self::Ours => f.write_str("the step before failed on our side"),
+            Self::Limits(why) | Self::Ignored(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 /// Climbs until a promise is broken, the last step is taken, or something ends it.
 fn climb(
     args: &Args,
@@ -196,50 +243,45 @@ fn climb(
     cell: &Cell,
     session: &Session,
     purse: &mut Purse,
-) -> Climb {
+) -> (Climb, Option<Halt>) {
     let mut steps: Vec<Step> = Vec::new();
-    let mut stopped = None;
-    for (place, streams) in args.steps.iter().copied().enumerate() {
+    let mut halt = None;
+    for streams in args.steps.iter().copied() {
+        if halt.is_some() {
+            break;
+        }
         match step(args, planned, cell, streams, session, purse) {
             Ok(step) => {
-                let last = place + 1 == args.steps.len();
-                stopped = ended_by(&step).filter(|_| !last || step.broken().is_none());
-                let over = stopped.is_some();
+                halt = ended_by(&step);
                 steps.push(step);
-                if over {
-                    break;
-                }
             }
-            Err(why) => {
-                stopped = Some(why);
-                break;
-            }
+            Err(why) => halt = Some(why),
         }
     }
-    if let Some(why) = stopped.as_ref().filter(|_| steps.is_empty()) {
-        complain(&format!("error: {}: {why}", cell.name()));
-    }
-    Climb {
+    // Nothing was left out after the last step.
+    let through = steps.len() == args.steps.len() && matches!(halt, Some(Halt::Broken(_)));
+    let climb = Climb {
         cell: cell.name(),
         knee: knee(&steps),
         steps,
-        stopped,
-    }
+        stopped: halt.as_ref().filter(|_| !through).map(ToString::to_string),
+    };
+    (climb, halt)
 }
 
 /// Why the climb ends with this step, where it does.
-fn ended_by(step: &Step) -> Option<String> {
+fn ended_by(step: &Step) -> Option<Halt> {
     if step.ended == Some(CloseReason::Interrupted) {
-        return Some("interrupted".to_owned());
+        return Some(Halt::Interrupted);
     }
     if step.invalid.is_some() || step.ended == Some(CloseReason::Failed) {
-        return Some("the step before failed on our side".to_owned());
+        return Some(Halt::Ours);
     }
-    step.broken()
-        .map(|kept| format!("`{}` is broken", kept.objective.text))
+    let broken = step.broken()?;
+    Some(Halt::Broken(broken.objective.text.clone()))
 }
 
-/// Takes one step; why it was not taken otherwise.
+/// Takes one step, unless something is in its way.
 fn step(
     args: &Args,
     planned: &Planned,
@@ -247,28 +289,29 @@ fn step(
     streams: u32,
     session: &Session,
     purse: &mut Purse,
-) -> Result<Step, String> {
+) -> Result<Step, Halt> {
     if session.is_cancelled() {
-        return Err("interrupted".to_owned());
+        return Err(Halt::Interrupted);
     }
     let calls = match args.step_duration {
         Some(_) => MOST_CALLS.min(purse.calls(cell)),
         None => args.per_step.max(ROUNDS * u64::from(streams)),
     };
-    purse.has(cell, calls.max(streams.into()))?;
     let asked = plan::Step {
         streams,
         calls,
         time: args.step_duration,
     };
     let plan = planned.plan.at_step(cell, asked);
-    if let Some(why) = plan.cells.first().and_then(|cell| why_ignored(&plan, cell)) {
-        return Err(why.to_string());
+    let ignored = plan.cells.first().and_then(|cell| why_ignored(&plan, cell));
+    if let Some(why) = ignored {
+        return Err(Halt::Ignored(why.to_string()));
     }
+    purse.has(cell, calls.max(streams.into()))?;
     let planned = Planned::new(plan, &planned.base, Vec::new());
     let outcome = session
         .settle(&planned, 0)
-        .map_err(|error| with_causes(&*error))?;
+        .map_err(|error| Halt::Failed(with_causes(&*error)))?;
     let step = Step::of(&outcome.evidence);
     purse.pay(cell, step.calls + step.abandoned);
     Ok(step)
@@ -300,15 +343,15 @@ impl Purse {
         by_tokens.min(by_cost)
     }
 
-    fn has(&self, cell: &Cell, calls: u64) -> Result<(), String> {
+    fn has(&self, cell: &Cell, calls: u64) -> Result<(), Halt> {
         let affordable = self.calls(cell);
         if calls <= affordable {
             return Ok(());
         }
-        Err(format!(
+        Err(Halt::Limits(format!(
             "the limits of the spec leave {affordable} calls, and the next step takes {calls}; \
              raise `sampling.limits`, or lower `--per-step` or `--steps`"
-        ))
+        )))
     }
 
     fn pay(&mut self, cell: &Cell, calls: u64) {

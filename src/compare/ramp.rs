@@ -383,6 +383,7 @@ mod tests {
             Step::of(&evidence(4, seen.chain(vec![slow(2000); bad])))
         };
         assert_eq!(of(4).broken(), None);
+        let at = step;
         let step = of(6);
         let kept = step.broken().unwrap();
         assert!(kept.is_of_ttft());
@@ -390,7 +391,7 @@ mod tests {
         assert!(kept.interval.upper < 0.95 && kept.interval.lower > 0.70);
         let first = knee(&[of(6)]).unwrap();
         assert_eq!(first.streams, None, "not even the first step");
-        let second = knee(&[super::tests::step(2), of(6)]).unwrap();
+        let second = knee(&[at(2), of(6)]).unwrap();
         assert_eq!(second.streams, Some(2));
         assert!(matches!(second.bend, Bend::Broken { at: 4, .. }));
     }

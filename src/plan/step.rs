@@ -25,6 +25,10 @@ impl Plan {
         let mut cell = cell.clone();
         cell.workload.name = format!("{}@{}", cell.workload.name, step.streams);
         cell.workload.concurrency = Some(step.streams);
+        if let Some(region) = &mut cell.region {
+            // A step is as large as it is asked for wherever it is taken.
+            region.share_ppm = 1_000_000;
+        }
         let core_digest = digest(&["step", &self.core_digest, &cell.name()]);
         let budget = format!("{} calls, {:?}", step.calls, step.time);
         let digest = digest(&["step", &self.digest, &cell.name(), &budget]);

@@ -335,7 +335,7 @@ nova/large/chat
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("       never\n"), "{text}");
         assert!(
-            text.contains("8         10 of 40   25.00%  14.18% to 40.20%  broken"),
+            text.contains("8         10 of 40   25.00%    14.18% to 40.20%  broken"),
             "{text}"
         );
         assert!(text.contains("      30 (75.00%)"), "{text}");

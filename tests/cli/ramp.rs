@@ -225,6 +225,39 @@ slos: [parse_success >= 50%]
 }
 
 #[test]
+fn cells_that_are_not_for_this_run_are_left_out_and_told() {
+    let place = Place::new();
+    let ignored = "
+  - { name: keyless, base_url: \"http://127.0.0.1:9/v1\", models: [m], api_key: { env: NO_KEY } }
+slos:";
+    place.write("s.yaml", &spec("", "").replace("\nslos:", ignored));
+    let asked = [
+        "ramp",
+        "s.yaml",
+        "--steps",
+        "1",
+        "--per-step",
+        "4",
+        "--format",
+        "json",
+    ];
+    let seen = place.run(&asked);
+    seen.exits(0)
+        .complains("ignored: keyless/m/default: NO_KEY is not set");
+    assert_eq!(seen.json()["cells"].as_array().unwrap().len(), 1);
+    place
+        .run(&["ramp", "s.yaml", "--relay", "keyless"])
+        .exits(4)
+        .complains("NO_KEY is not set");
+    let required = ignored.replace("} }", "}, required: true }");
+    place.write("r.yaml", &spec("", "").replace("\nslos:", &required));
+    place
+        .run(&["ramp", "r.yaml", "--steps", "1", "--per-step", "4"])
+        .exits(4)
+        .complains("error: keyless/m/default: no API key");
+}
+
+#[test]
 fn mistakes_are_told_before_anything_is_sent() {
     let place = Place::new();
     place.write("s.yaml", &spec("", ""));

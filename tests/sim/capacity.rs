@@ -27,7 +27,7 @@ async fn at_once(relay: &Relay, calls: usize) -> Vec<u16> {
         .collect();
     let mut streams = Vec::new();
     for body in &bodies {
-        let mut stream = connect(relay).await;
+        let mut stream = connect(relay.address()).await;
         let request = post(body);
         stream.write_all(&request).await.unwrap();
         streams.push(stream);
