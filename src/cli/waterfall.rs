@@ -163,4 +163,3 @@ fn answer(seen: &Observation) -> String {
     }
     line
 }
-

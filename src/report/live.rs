@@ -50,7 +50,11 @@ pub fn words(header: &Header, standing: &[Verdict], spent: Option<Cost>) -> Stri
     if let Some(spent) = spent {
         let mut text = format!("{:.4} USD", spent.usd);
         if spent.unknown > 0 {
-            let _ = write!(text, " and what {} cost", words::counted(spent.unknown, "call"));
+            let _ = write!(
+                text,
+                " and what {} cost",
+                words::counted(spent.unknown, "call")
+            );
         }
         parts.push(text);
     }

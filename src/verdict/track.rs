@@ -322,13 +322,22 @@ impl Track {
         }
         if self.rule.tally().n() == 0 && self.undefined == 0 {
             let note = (self.ineligible > 0)
-                .then(|| format!("none of {} is about this", counted(self.ineligible, "sample")))
+                .then(|| {
+                    format!(
+                        "none of {} is about this",
+                        counted(self.ineligible, "sample")
+                    )
+                })
                 .or_else(|| end.stopped.clone());
             return (open(Inconclusive::NoData), note);
         }
         if self.too_undefined() {
             let all = self.rule.tally().n() + self.undefined;
-            let note = format!("{} of {} without a value", self.undefined, counted(all, "sample"));
+            let note = format!(
+                "{} of {} without a value",
+                self.undefined,
+                counted(all, "sample")
+            );
             return (open(Inconclusive::UndefinedMetric), Some(note));
         }
         let gaps = || {
@@ -428,7 +437,12 @@ impl Track {
             Some(Decision::Inconclusive(_)) | None => too_good + too_bad == 0,
         };
         let doubtful = too_good + too_bad;
-        (!stands).then(|| format!("{saturated}, which decides on {}", counted(doubtful, "sample")))
+        (!stands).then(|| {
+            format!(
+                "{saturated}, which decides on {}",
+                counted(doubtful, "sample")
+            )
+        })
     }
 
     /// Whether the objective would pass with so many more failures.
