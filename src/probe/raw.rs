@@ -276,6 +276,11 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
     }
 }
 
+/// Whether bytes are what a server that expects TLS sends to a client that does not speak it.
+fn is_tls_alert(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15, 0x03, 0..=4, 0, 2, ..])
+}
+
 /// Reads up to the final head; gives it and where in the buffer the body begins.
 async fn read_head<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
     line: &mut Line<S>,
@@ -313,6 +318,10 @@ async fn read_head<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
                 }
                 Ok(Some(_)) => {
                     watch.tell(exchange, Input::Framing(FramingFault::HeadTooLarge));
+                    return None;
+                }
+                Err(_) if is_tls_alert(bytes) => {
+                    watch.tell(exchange, Input::Lost(Loss::NoHttp));
                     return None;
                 }
                 Err(fault) => {

@@ -243,6 +243,9 @@ fn look_at(explanation: &Explanation, header: &Header) -> Vec<String> {
         }
         None => lines.push(format!("trace {}", explanation.trace_id)),
     }
+    if let Some(hint) = explanation.hint {
+        lines.push(format!("try: {hint}"));
+    }
     lines
 }
 

@@ -73,6 +73,15 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tunnel => (Class::ConnectRefused, "the proxy refused the tunnel"),
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
+            Loss::CertificateEarly => (
+                Class::TlsFailure,
+                "by this machine's clock the certificate is not valid yet",
+            ),
+            Loss::CertificateLate => (
+                Class::TlsFailure,
+                "by this machine's clock the certificate has expired",
+            ),
+            Loss::NoHttp => (Class::ProtocolViolation, "what came back is no HTTP"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
             // Nothing is known of a peer that was never asked.
             Loss::Local => return,

@@ -407,7 +407,7 @@ impl Track {
         (!stands).then(|| {
             if self.bursts == 0 {
                 format!(
-                    "{saturated}, and {} by less",
+                    "{saturated}, and {} late by less",
                     counted(late_by_less, "sample")
                 )
             } else {

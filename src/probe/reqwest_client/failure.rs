@@ -36,6 +36,8 @@ pub(super) fn before_head(error: &(dyn Error + 'static), progress: &Progress) ->
     let causes = causes(error);
     if progress.acquired() {
         return match causes.http {
+            // A service that speaks something else, TLS above all, cannot be told from bad HTTP here.
+            Some(Http::BadHead) if progress.is_plain() => Input::Lost(Loss::NoHttp),
             Some(Http::BadHead) => Input::Framing(FramingFault::Unspecified),
             Some(Http::Closed) | None => Input::Lost(lost(causes)),
         };
@@ -52,16 +54,13 @@ pub(super) fn before_head(error: &(dyn Error + 'static), progress: &Progress) ->
             let loss = dialling(causes);
             if matches!(loss, Loss::Refused | Loss::Unreachable) || !progress.tunnels() {
                 loss
-            } else if progress.refused_certificate() {
-                Loss::Certificate
             } else {
                 // Without the connector's events the tunnel is part of this stretch.
-                Loss::Tunnel
+                progress.refusal().unwrap_or(Loss::Tunnel)
             }
         }
-        Some(Phase::Tunnel | Phase::Tls) if progress.refused_certificate() => Loss::Certificate,
-        Some(Phase::Tunnel) => Loss::Tunnel,
-        Some(Phase::Tls) => Loss::Tls,
+        Some(Phase::Tunnel) => progress.refusal().unwrap_or(Loss::Tunnel),
+        Some(Phase::Tls) => progress.refusal().unwrap_or(Loss::Tls),
         _ => lost(causes),
     })
 }
