@@ -276,9 +276,9 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
     }
 }
 
-/// Whether bytes are what a server that expects TLS sends to a client that does not speak it.
-fn is_tls_alert(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x15, 0x03, 0..=4, 0, 2, ..])
+/// Whether bytes do not even begin as HTTP does, as those of a server that expects TLS.
+fn is_no_http(bytes: &[u8]) -> bool {
+    !bytes.trim_ascii_start().starts_with(b"HTTP/")
 }
 
 /// Reads up to the final head; gives it and where in the buffer the body begins.
@@ -320,7 +320,7 @@ async fn read_head<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
                     watch.tell(exchange, Input::Framing(FramingFault::HeadTooLarge));
                     return None;
                 }
-                Err(_) if is_tls_alert(bytes) => {
+                Err(FramingFault::BadHead) if is_no_http(bytes) => {
                     watch.tell(exchange, Input::Lost(Loss::NoHttp));
                     return None;
                 }

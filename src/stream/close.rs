@@ -280,7 +280,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let Some(head) = &exchange.head else {
         return match over {
             Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
-            Over::Framing | Over::TooMuch => Ending::Malformed,
+            Over::Framing | Over::TooMuch | Over::Lost(Loss::NoHttp) => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,
         };
