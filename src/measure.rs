@@ -138,6 +138,8 @@ impl Metric {
             Self::UsageMatch => of(first.answered_2xx() && completed(first), || {
                 !first.has(Class::UsageMismatch)
             }),
+            // It is of two samples: whoever has both reads it.
+            Self::Overhead => Reading::Ineligible,
         }
     }
 }

@@ -9,12 +9,14 @@ pub mod prospects;
 mod resolve;
 mod schedule;
 pub mod trace_url;
+pub mod window;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use price::Price;
 pub use resolve::resolve;
+pub use schedule::{is_paired, starts};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -46,8 +48,45 @@ pub struct Plan {
     pub judge: Judging,
     /// What telemetry may carry and where its links point.
     pub otel: OtelSettings,
+    /// Parts of the day that objectives refer to.
+    pub windows: Vec<window::Window>,
+    /// Where probes stand; empty where it makes no difference.
+    pub regions: Vec<Region>,
+    /// Share of the slots that the trusted upstream is asked too, in parts per million; 0 without
+    /// one.
+    pub pair_ppm: u32,
     /// The cells, in spec order.
     pub cells: Vec<Cell>,
+    /// The trusted upstream beside each cell that has one: asked in pairs, not judged.
+    pub baselines: Vec<Cell>,
+}
+
+/// Where a probe stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// Name, as the probe says it.
+    pub name: String,
+    /// Its share of samples and money, in parts per million.
+    pub share_ppm: u32,
+}
+
+named! {
+    /// When samples are drawn.
+    #[derive(Default)]
+    Timing {
+        /// Now, one after the other at the rate.
+        #[default]
+        Burst = "burst",
+        /// Spread over a duration.
+        Soak = "soak",
+    }
+}
+
+impl Timing {
+    /// Whether they are drawn now.
+    pub fn is_burst(&self) -> bool {
+        *self == Self::Burst
+    }
 }
 
 /// How samples are drawn.
@@ -68,6 +107,23 @@ pub struct Sampling {
     /// Longest wall-clock time of a cell.
     #[serde(rename = "max_duration_us", with = "crate::observation::opt_micros")]
     pub max_duration: Option<Duration>,
+    /// Most US dollars of the whole spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// Now, or spread over a duration.
+    #[serde(default, skip_serializing_if = "Timing::is_burst")]
+    pub mode: Timing,
+    /// Over how long a soak is spread.
+    #[serde(
+        rename = "duration_us",
+        with = "crate::observation::opt_micros",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub duration: Option<Duration>,
+    /// When a soak begins, nanoseconds since the epoch; `None`: when it is first collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_unix_ns: Option<u64>,
 }
 
 named! {
@@ -103,6 +159,31 @@ named! {
 }
 
 named! {
+    /// About what a verdict speaks.
+    #[derive(Default)]
+    Scope {
+        /// The moments that were sampled.
+        #[default]
+        Run = "run",
+        /// The days that were sampled: one stretch of time, one vote.
+        Campaign = "campaign",
+    }
+}
+
+impl Scope {
+    /// Whether a verdict speaks about the sampled moments only.
+    pub fn is_run(&self) -> bool {
+        *self == Self::Run
+    }
+}
+
+/// How long one vote of a campaign lasts, where the spec does not say.
+pub const USUAL_BUCKET: Duration = Duration::from_secs(600);
+
+/// Days that a campaign has to see, where the spec does not say.
+pub const USUAL_MIN_DAYS: u32 = 3;
+
+named! {
     /// When a cell stops.
     Stop {
         /// When every gating objective is decided.
@@ -133,6 +214,40 @@ pub struct Judging {
     pub futility: bool,
     /// How tokens are counted when usage is missing.
     pub tokens: Tokens,
+    /// About what a verdict speaks.
+    #[serde(default, skip_serializing_if = "Scope::is_run")]
+    pub scope: Scope,
+    /// How long one vote of a campaign lasts.
+    #[serde(
+        rename = "bucket_us",
+        with = "crate::observation::micros",
+        default = "usual_bucket",
+        skip_serializing_if = "is_usual_bucket"
+    )]
+    pub bucket: Duration,
+    /// Days that a pass of a campaign needs.
+    #[serde(default = "usual_min_days", skip_serializing_if = "is_usual_min_days")]
+    pub min_days: u32,
+}
+
+const fn usual_bucket() -> Duration {
+    USUAL_BUCKET
+}
+
+fn is_usual_bucket(bucket: &Duration) -> bool {
+    *bucket == USUAL_BUCKET
+}
+
+const fn usual_min_days() -> u32 {
+    USUAL_MIN_DAYS
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+const fn is_usual_min_days(days: &u32) -> bool {
+    *days == USUAL_MIN_DAYS
 }
 
 /// Word for a design ratio that is infinite.
@@ -254,12 +369,52 @@ pub struct Cell {
     pub ignored: Option<String>,
     /// What the relay charges for the model, where the spec says so.
     pub price: Option<Price>,
+    /// From where it is sampled; `None` where the spec has no regions.
+    pub region: Option<Region>,
+    /// Name of the cell whose pairs it is the other half of, where it is the trusted upstream's.
+    pub beside: Option<String>,
 }
 
 impl Cell {
-    /// `relay/model/workload`.
+    /// `relay/model/workload`, with the region behind it where there are any.
     pub fn name(&self) -> String {
+        let mut name = format!("{}/{}/{}", self.relay.name, self.model, self.workload.name);
+        if let Some(region) = &self.region {
+            name = format!("{name}/{}", region.name);
+        }
+        match &self.beside {
+            Some(other) => format!("{name} (beside {other})"),
+            None => name,
+        }
+    }
+
+    /// The name without the region: cells that share it ask the same of the same.
+    pub fn pooled_name(&self) -> String {
         format!("{}/{}/{}", self.relay.name, self.model, self.workload.name)
+    }
+
+    /// How its own samples are drawn: a region takes its share of them, rounded up, and of the rate.
+    pub fn sampling(&self, all: &Sampling) -> Sampling {
+        let mut own = all.clone();
+        if let Some(samples) = self.workload.calibration {
+            own.rate_per_s *= crate::stats::float(samples) / crate::stats::float(all.max_samples);
+            own.max_samples = samples;
+        }
+        if let Some(region) = &self.region {
+            let whole = u128::from(own.max_samples) * u128::from(region.share_ppm);
+            own.max_samples = u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            own.rate_per_s *= f64::from(region.share_ppm) / 1e6;
+        }
+        own
+    }
+
+    /// Share of its slots that the trusted upstream is asked too: all of them in a calibration.
+    pub const fn pair_ppm(&self, usual: u32) -> u32 {
+        if self.workload.calibration.is_some() {
+            1_000_000
+        } else {
+            usual
+        }
     }
 
     /// Most tokens that an answer may have, as the workload asks for it.
@@ -429,6 +584,9 @@ pub struct Workload {
     pub params: Map<String, Value>,
     /// What the answer must be like.
     pub expect: Expect,
+    /// Samples of it, where it is that of a calibration: one fixed prompt, whose answers are
+    /// compared with the trusted upstream's.
+    pub calibration: Option<u64>,
 }
 
 impl Workload {

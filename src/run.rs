@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use continuation::{Continuation, ContinueError};
 pub use folder::{FolderError, RunFolder, fresh_run_id, latest_runs};
 pub use load::{
-    Ignored, LoadError, content_warning, load, plan_text, read, unknown_profile, why_ignored,
+    Ignored, LoadError, REGION, content_warning, load, named_region, plan_text, read,
+    unknown_profile, why_ignored,
 };
 pub use sampler::CellError;
 pub use target::TargetError;

@@ -4,6 +4,7 @@
 //! inheritance is resolved (`inherit`), and a reader that never stops at a mistake (`reader`)
 //! turns the rest into types that cannot hold a contradiction.
 
+mod campaign;
 mod coherence;
 mod duration;
 mod error;
@@ -33,8 +34,10 @@ pub(crate) use parse::hex;
 pub(crate) use quantity::percent;
 pub(crate) use relay::RelaySpec;
 pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
+pub(crate) use workload::calibration;
 
-use crate::plan::{OtelSettings, Workload};
+use crate::plan::window::Window;
+use crate::plan::{OtelSettings, Region, Workload};
 
 /// A valid spec file: what was asked, before defaults become numbers.
 ///
@@ -52,6 +55,20 @@ pub struct Spec {
     settings: Settings,
     profiles: BTreeMap<String, Settings>,
     otel: OtelSettings,
+    windows: Vec<Window>,
+    regions: Vec<Region>,
+    baseline: Option<Baseline>,
+}
+
+/// The trusted upstream itself, and how often it is asked beside a relay.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Baseline {
+    /// The upstream; without models, it is asked for those of the relays.
+    pub(crate) relay: RelaySpec,
+    /// Share of the slots, in parts per million.
+    pub(crate) pair_ppm: u32,
+    /// Calls of a calibration, of each side, where there is one.
+    pub(crate) calibration: Option<u64>,
 }
 
 /// Faults of the embedded relay that a spec can ask for, and the parameters of each.
@@ -173,6 +190,21 @@ impl Spec {
     /// Relay, model and workload of each cell, in spec order.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (&RelaySpec, &str, &Workload)> {
         combinations(&self.relays, &self.workloads, &self.excluded)
+    }
+
+    /// Parts of the day that objectives refer to.
+    pub(crate) fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Where probes stand.
+    pub(crate) fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The trusted upstream.
+    pub(crate) const fn baseline(&self) -> Option<&Baseline> {
+        self.baseline.as_ref()
     }
 
     /// Mistakes of this spec, ready to be shown.

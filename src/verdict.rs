@@ -5,6 +5,8 @@
 
 pub mod about;
 mod bursts;
+pub mod campaign;
+pub mod counts;
 pub mod judge;
 mod rule;
 mod seals;

@@ -170,6 +170,7 @@ fn ten_lines_and(more: &str) -> String {
 fn what_the_reader_takes_the_schema_takes() {
     let validator = Validator::new();
     for more in [
+        "baseline: { name: official, base_url: \"https://api.example/v1\", api_key: { env: OFFICIAL_KEY }, pair: 5% }\nregions: [hk, { name: usw }]\nwindows: [{ name: peak, daily: \"21:00-01:00\", tz: Asia/Shanghai }]\nsampling: { mode: soak, duration: 7d, start: 2026-12-01T08:00:00+08:00 }\njudge: { scope: campaign, bucket: 5m, min_days: 2 }",
         "vars: { n: 400, flag: true, slo: \"ttft.p95 < 1.5s\" }\nsampling: { max_samples: \"${vars.n}\", rate: \"${env.SPEC_TEST_RATE}\" }\njudge: { futility: \"${vars.flag}\" }",
         "vars: { word: warn }\nprofiles: { p: { slos: [{ expect: ttft.p95 < 1s, severity: \"${vars.word}\" }] } }",
         "sampling: { max_samples: 400, limits: { max_tokens: 900000000, max_duration: 1.5h } }",
@@ -254,7 +255,16 @@ fn a_mistake_of_form_is_refused_by_both() {
         ten_lines_and("sampling: { limits: { max_duration: 30 } }"),
         ten_lines_and("sampling: { limits: { max_duration: 5 min } }"),
         ten_lines_and("sampling: { limits: { max_tokens: 8m } }"),
-        ten_lines_and("sampling: { mode: soak }"),
+        ten_lines_and("sampling: { mode: soaked }"),
+        ten_lines_and("sampling: { mode: soak, duration: 7 days }"),
+        ten_lines_and("sampling: { mode: soak, duration: 7d, start: 2026-12-01 }"),
+        ten_lines_and("sampling: { limits: { max_cost: 25 } }"),
+        ten_lines_and("windows: [{ name: peak, daily: \"21-01\" }]"),
+        ten_lines_and("regions: [{ budget_share: 10% }]"),
+        ten_lines_and(
+            "baseline: { name: official, base_url: \"https://api.example/v1\", pair: 10 }",
+        ),
+        ten_lines_and("judge: { min_days: 0 }"),
         ten_lines_and("judge: { confidence: 0.95 }"),
         ten_lines_and("judge: { confidence: 95 }"),
         ten_lines_and("judge: { design_ratio: 1 }"),

@@ -866,3 +866,86 @@ fn every_key_that_is_read_is_in_the_documentation() {
         }
     }
 }
+
+fn soak() -> Plan {
+    spec_of(&fs::read_to_string(folder("tests/data/specs/good/soak.yaml")).unwrap())
+}
+
+#[test]
+fn a_soak_is_spread_over_its_duration_and_judged_as_a_campaign() {
+    let plan = soak();
+    assert_eq!(plan.sampling.mode, plan::Timing::Soak);
+    assert_eq!(plan.judge.scope, plan::Scope::Campaign);
+    assert_eq!(plan.sampling.max_cost_usd, Some(25.0));
+    let names: Vec<String> = plan.cells.iter().map(plan::Cell::name).collect();
+    assert_eq!(
+        names,
+        [
+            "alpha/gpt-4o-mini/default/hk",
+            "alpha/gpt-4o-mini/default/usw",
+            "beta/gpt-4o-mini/default/hk",
+        ]
+    );
+    let week = Duration::from_secs(7 * 86_400);
+    for (cell, wanted) in plan.cells.iter().zip([2420, 1613, 4032]) {
+        let sampling = cell.sampling(&plan.sampling);
+        let slots: Vec<Slot> = cell.slots(&sampling).collect();
+        assert_eq!(slots.len(), wanted, "{}", cell.name());
+        assert!(slots.is_sorted_by(|a, b| a.start <= b.start));
+        assert!(slots.last().unwrap().start < week);
+        // The first and the last day have their part of them.
+        let early = slots.iter().filter(|slot| slot.start < week / 7).count();
+        let late = slots
+            .iter()
+            .filter(|slot| slot.start > week * 6 / 7)
+            .count();
+        for part in [early, late] {
+            let share = part as f64 / wanted as f64 * 7.0;
+            assert!((0.8..1.2).contains(&share), "{}: {part}", cell.name());
+        }
+    }
+}
+
+#[test]
+fn a_part_of_the_slots_is_asked_of_the_upstream_too_within_a_second_and_in_random_order() {
+    let plan = soak();
+    let (cell, upstream) = (&plan.cells[0], &plan.baselines[0]);
+    assert_eq!(
+        upstream.name(),
+        "official/gpt-4o-mini/default/hk (beside alpha/gpt-4o-mini/default/hk)"
+    );
+    let sampling = cell.sampling(&plan.sampling);
+    let own: Vec<Slot> = cell.slots(&sampling).collect();
+    let pairs: Vec<Slot> = upstream
+        .paired_slots(cell, &sampling, plan.pair_ppm)
+        .collect();
+    let share = pairs.len() as f64 / own.len() as f64;
+    assert!((0.17..0.23).contains(&share), "{share}");
+    let mut first = 0;
+    for pair in &pairs {
+        let slot = &own[usize::try_from(pair.index).unwrap()];
+        assert_eq!((slot.index, &slot.nonce), (pair.index, &pair.nonce));
+        assert_ne!(slot.id, pair.id);
+        assert!(slot.start.abs_diff(pair.start) <= Duration::from_millis(500));
+        first += usize::from(pair.start < slot.start);
+    }
+    let share = first as f64 / pairs.len() as f64;
+    assert!(
+        (0.4..0.6).contains(&share),
+        "the upstream goes first in {share}"
+    );
+}
+
+#[test]
+fn a_profile_draws_the_samples_of_a_soak_now() {
+    let text = fs::read_to_string(folder("tests/data/specs/good/soak.yaml")).unwrap();
+    let spec = spec::parse("soak.yaml", &text, &env).unwrap();
+    let plan = plan::resolve(&spec, Some("pr")).unwrap();
+    assert_eq!(plan.sampling.mode, plan::Timing::Burst);
+    assert_eq!(plan.judge.scope, plan::Scope::Run);
+    assert_eq!(
+        (plan.sampling.duration, plan.sampling.start_unix_ns),
+        (None, None)
+    );
+    assert!(plan.baselines.is_empty(), "a burst is not paired");
+}

@@ -309,11 +309,14 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
             }],
             params,
             expect: Expect::default(),
+            calibration: None,
         },
         objectives: Vec::new(),
         id: String::new(),
         ignored: None,
         price: None,
+        region: None,
+        beside: None,
     }
 }
 

@@ -197,7 +197,7 @@ fn settle_all(session: &Session, plans: &[Planned]) -> Vec<Settled> {
             for (index, cell) in planned.plan.cells.iter().enumerate() {
                 let name = cell.name();
                 let work = move || {
-                    if let Some(why) = crate::run::why_ignored(cell) {
+                    if let Some(why) = crate::run::why_ignored(&planned.plan, cell) {
                         return Err(Skipped::Ignored(why.to_string()));
                     }
                     session.settle(planned, index).map_err(Skipped::Failed)

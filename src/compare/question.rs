@@ -114,6 +114,7 @@ impl Question {
                 bound: 0.5,
                 confidence_ppm: None,
                 severity: Severity::Gate,
+                window: None,
                 line: 1,
                 column: 1,
             },

@@ -10,8 +10,8 @@ use crate::observation::{
     Timeline, Usage,
 };
 use crate::plan::{
-    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Stop, Tokens,
-    TransportKind,
+    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Scope, Stop,
+    Timing, Tokens, TransportKind, USUAL_BUCKET, USUAL_MIN_DAYS,
 };
 use crate::spec::objective::{Objective, Op, Severity, Statistic};
 
@@ -29,6 +29,9 @@ pub(crate) fn judging() -> Judging {
         design_ratio: 5.0,
         futility: true,
         tokens: Tokens::Usage,
+        scope: Scope::Run,
+        bucket: USUAL_BUCKET,
+        min_days: USUAL_MIN_DAYS,
     }
 }
 
@@ -41,6 +44,7 @@ fn objective(text: &str, metric: Metric, statistic: Statistic, op: Op, bound: f6
         bound,
         confidence_ppm: None,
         severity: Severity::Gate,
+        window: None,
         line: 1,
         column: 1,
     }
@@ -144,6 +148,8 @@ pub(crate) fn good() -> Observation {
         }),
         sealed: Some(true),
         unmet: Vec::new(),
+        own_count: None,
+        words: Vec::new(),
         packets: Packets {
             count: 21,
             content_events: 21,
@@ -285,6 +291,10 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
             warmup: 0,
             max_tokens: None,
             max_duration: None,
+            max_cost_usd: None,
+            mode: Timing::Burst,
+            duration: None,
+            start_unix_ns: None,
         },
         judge: judging(),
         otel: OtelSettings::default(),
@@ -292,9 +302,16 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives,
         price: None,
+        region: None,
+        beside: None,
+        pair_ppm: 0,
+        calibration: false,
+        windows: Vec::new(),
+        regions: Vec::new(),
     }
 }
 

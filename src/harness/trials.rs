@@ -44,7 +44,8 @@ impl Session {
     pub(super) fn trials(session: &Arc<Self>) -> Vec<Trial> {
         each(&session.loaded)
             .map(|(spec, cell, objective, name)| {
-                let ignored = why_ignored(&session.loaded.plans[spec].plan.cells[cell]);
+                let plan = &session.loaded.plans[spec].plan;
+                let ignored = why_ignored(plan, &plan.cells[cell]);
                 let flag = ignored.is_some() && session.settings.mark_ignored;
                 let session = Arc::clone(session);
                 Trial::ignorable_test(name, move || match ignored {
@@ -118,7 +119,8 @@ impl Session {
 pub(super) fn listed(loaded: &Loaded, settings: &Settings) -> Vec<Trial> {
     each(loaded)
         .map(|(spec, cell, _, name)| {
-            let ignored = why_ignored(&loaded.plans[spec].plan.cells[cell]).is_some();
+            let plan = &loaded.plans[spec].plan;
+            let ignored = why_ignored(plan, &plan.cells[cell]).is_some();
             Trial::test(name, || Ok(())).with_ignored_flag(ignored && settings.mark_ignored)
         })
         .collect()

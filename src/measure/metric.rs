@@ -47,6 +47,8 @@ named! {
         ModelMatch = "model_match",
         /// Reported usage adds up.
         UsageMatch = "usage_match",
+        /// First token of the relay minus that of the trusted upstream, pair by pair.
+        Overhead = "overhead",
     }
 }
 
@@ -82,7 +84,8 @@ impl Metric {
             | Self::Ttft
             | Self::Total
             | Self::Jitter
-            | Self::MaxGap => Unit::Seconds,
+            | Self::MaxGap
+            | Self::Overhead => Unit::Seconds,
             Self::Tps => Unit::PerSecond,
             Self::HttpSuccess
             | Self::ParseSuccess
@@ -107,6 +110,7 @@ impl Metric {
             | Self::Total
             | Self::Jitter
             | Self::MaxGap
+            | Self::Overhead
             | Self::Interruption => Direction::Lower,
             Self::Tps
             | Self::HttpSuccess
@@ -134,6 +138,7 @@ impl Metric {
                 | Self::Tps
                 | Self::Jitter
                 | Self::MaxGap
+                | Self::Overhead
                 | Self::Interruption
         )
     }
@@ -175,6 +180,7 @@ impl Metric {
             }
             Self::ModelMatch => "share of answers that name the model that was asked for",
             Self::UsageMatch => "share of whole answers whose reported usage adds up",
+            Self::Overhead => "`ttft` of the relay minus that of the baseline, pair by pair",
         }
     }
 }

@@ -317,7 +317,7 @@ pub fn longest_call(relay: &Relay) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{OnInconclusive, Stop, Tokens};
+    use crate::plan::{OnInconclusive, Scope, Stop, Tokens, USUAL_BUCKET, USUAL_MIN_DAYS};
 
     fn outlook(text: &str, method: Method) -> Outlook {
         let judge = Judging {
@@ -329,6 +329,9 @@ mod tests {
             design_ratio: 5.0,
             futility: true,
             tokens: Tokens::Usage,
+            scope: Scope::Run,
+            bucket: USUAL_BUCKET,
+            min_days: USUAL_MIN_DAYS,
         };
         Outlook::of(&Objective::parse(text).unwrap(), &judge).unwrap()
     }

@@ -1,17 +1,21 @@
 //! From a spec to a plan: every default a number, every promise within reach, every id fixed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::budget::{self, Outlook};
-use super::{Cell, Endpoint, KeySource, Mode, Plan, Proxy, Relay, Sampling, Workload};
+use super::window::{self, Calendar};
+use super::{
+    Cell, Endpoint, KeySource, Mode, Plan, Proxy, Region, Relay, Sampling, Timing, Workload,
+};
 use crate::spec::objective::Objective;
 use crate::spec::{
-    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, Written, did_you_mean,
-    hex, listed, percent,
+    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, Written, calibration,
+    did_you_mean, hex, listed, percent,
 };
 
 /// Starts per second where a spec sets no rate: 120 a minute.
@@ -36,14 +40,24 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
     };
     let mut mistakes = Vec::new();
     let sampling = sampling(spec, settings, &mut mistakes);
-    mistakes.extend(out_of_reach(settings, &sampling));
+    mistakes.extend(out_of_reach(spec, settings, &sampling));
     let combinations: Vec<_> = spec.cells().collect();
     let objectives: Vec<Objective> = settings.slos.iter().map(|slo| slo.value.clone()).collect();
     let (digest, core_digest) = digests(spec, settings, &sampling, &combinations);
     let cells: Vec<Cell> = combinations
         .into_iter()
-        .map(|(relay, model, workload)| cell(relay, model, workload, &objectives, &digest))
+        .flat_map(|(relay, model, workload)| {
+            places(spec, relay).map(move |region| (relay, model, workload, region))
+        })
+        .map(|(relay, model, workload, region)| Cell {
+            objectives: objectives.clone(),
+            ..cell(relay, model, workload, region, &digest)
+        })
         .collect();
+    let calibrations = calibrations(spec, settings, &cells, &digest);
+    let cells: Vec<Cell> = cells.into_iter().chain(calibrations).collect();
+    let baselines = baselines(spec, settings, &cells, &digest);
+    mistakes.extend(unpriced(settings, cells.iter().chain(&baselines)));
     mistakes.extend(too_many_tokens(settings, &sampling, &cells));
     if !mistakes.is_empty() {
         return Err(spec.mistakes(mistakes));
@@ -57,7 +71,11 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
         sampling,
         judge: settings.judge.clone(),
         otel: spec.otel().clone(),
+        windows: spec.windows().to_vec(),
+        regions: spec.regions().to_vec(),
+        pair_ppm: spec.baseline().map_or(0, |it| it.pair_ppm),
         cells,
+        baselines,
     })
 }
 
@@ -83,27 +101,50 @@ fn sampling(spec: &Spec, settings: &Settings, mistakes: &mut Vec<SpecError>) -> 
         warmup,
         max_tokens,
         max_duration,
+        max_cost_usd,
+        mode: _,
+        duration,
+        start_unix_ns,
     } = &settings.drawing;
+    let soak = duration.filter(|_| settings.drawing.timing() == Timing::Soak);
     let embedded = |relay: &RelaySpec| matches!(relay.relay.endpoint, Endpoint::Simulate(_));
     let usual_rate = if spec.relays().iter().all(embedded) {
         EMBEDDED_RATE
     } else {
         RATE
     };
-    let most = max_samples.as_ref().map_or_else(
-        || enough_samples(settings, mistakes),
-        |written| written.value,
-    );
+    let most = match (max_samples, soak) {
+        (Some(written), _) => written.value,
+        (None, Some(duration)) => {
+            let votes = duration
+                .as_micros()
+                .div_ceil(settings.judge.bucket.as_micros().max(1));
+            let votes = u64::try_from(votes).unwrap_or(u64::MAX);
+            votes.saturating_mul(PER_VOTE).min(MOST_SAMPLES)
+        }
+        (None, None) => enough_samples(settings, mistakes),
+    };
     Sampling {
         seed: seed.unwrap_or_else(|| usual_seed(spec.name())),
-        rate_per_s: rate_per_s.unwrap_or(usual_rate),
+        rate_per_s: match soak {
+            Some(duration) => crate::stats::float(most) / duration.as_secs_f64(),
+            None => rate_per_s.unwrap_or(usual_rate),
+        },
         max_samples: most,
         concurrency: concurrency.unwrap_or(CONCURRENCY),
         warmup: warmup.unwrap_or(0),
         max_tokens: max_tokens.as_ref().map(|written| written.value),
         max_duration: *max_duration,
+        max_cost_usd: max_cost_usd.as_ref().map(|written| written.value),
+        mode: settings.drawing.timing(),
+        duration: soak,
+        start_unix_ns: start_unix_ns.filter(|_| soak.is_some()),
     }
 }
+
+/// Samples for each vote of a soak that says no number: a vote of one sample has less power, and
+/// each further one adds less.
+const PER_VOTE: u64 = 4;
 
 /// The seed of a spec that names none: the same for the same name, another for another.
 fn usual_seed(name: &str) -> u64 {
@@ -143,22 +184,107 @@ fn enough_samples(settings: &Settings, mistakes: &mut Vec<SpecError>) -> u64 {
     most.unwrap_or(MEAN_SAMPLES)
 }
 
-/// Objectives that no relay can be shown to meet within the samples allowed.
-fn out_of_reach(settings: &Settings, sampling: &Sampling) -> Vec<SpecError> {
+/// Objectives that no relay can be shown to meet within the samples, or votes, allowed.
+fn out_of_reach(spec: &Spec, settings: &Settings, sampling: &Sampling) -> Vec<SpecError> {
     if settings.judge.mode == Mode::Guard {
         return Vec::new();
     }
     let gating = settings.slos.iter().filter(|slo| slo.value.gates());
+    if let Some(duration) = sampling.duration {
+        return gating
+            .filter_map(|slo| too_few_votes(spec, settings, sampling, duration, slo))
+            .collect();
+    }
+    // The region with the fewest samples of its own decides.
+    let places = spec.relays().iter().flat_map(|relay| places(spec, relay));
+    let shares = places.flatten().map(|region| region.share_ppm);
+    let share = u128::from(shares.min().unwrap_or(1_000_000));
+    let most = (u128::from(sampling.max_samples) * share).div_ceil(1_000_000);
+    let most = u64::try_from(most).unwrap_or(u64::MAX);
     gating
         .filter_map(|slo| {
             let outlook = Outlook::of(&slo.value, &settings.judge)?;
             let needed = outlook.clean_samples();
-            if needed <= sampling.max_samples {
+            if needed <= most {
                 return None;
             }
-            Some(can_never_pass(slo, &outlook, needed, sampling.max_samples))
+            Some(can_never_pass(slo, &outlook, needed, most))
         })
         .collect()
+}
+
+/// Whether a soak is too short for an objective: for its votes, or for its days.
+fn too_few_votes(
+    spec: &Spec,
+    settings: &Settings,
+    sampling: &Sampling,
+    duration: Duration,
+    slo: &Written<Objective>,
+) -> Option<SpecError> {
+    let outlook = Outlook::of(&slo.value, &settings.judge)?;
+    let window = slo.value.window.as_deref();
+    let window = window.and_then(|name| spec.windows().iter().find(|it| it.name == name));
+    let calendar = match window {
+        Some(window) => Calendar::of(window)?,
+        None => Calendar::days(window::UTC)?,
+    };
+    let bucket = settings.judge.bucket;
+    // Without a beginning any will do: what it moves is one vote more or less.
+    let start = sampling.start_unix_ns.unwrap_or(0);
+    let (mut votes, mut days, mut last) = (0, 0, None);
+    let mut at = Duration::ZERO;
+    while at < duration {
+        let nanos = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(day) = calendar.day(start.saturating_add(nanos)) {
+            votes += 1;
+            days += u32::from(last != Some(day));
+            last = Some(day);
+        }
+        at += bucket;
+    }
+    let needed = outlook.clean_samples();
+    let whose = window.map_or_else(String::new, |window| format!(" of `{}`", window.name));
+    if needed > votes {
+        return Some(
+            SpecError::new(
+                slo.span.clone(),
+                "this objective can never pass in so short a soak",
+            )
+            .label(format!(
+                "needs {needed} votes{whose} without a failure; {} in {} are {votes}",
+                shown(bucket),
+                shown(duration),
+            ))
+            .help(format!(
+                "lengthen `sampling.duration`, shorten `judge.bucket`, ask for less ({votes} clean \
+                 votes prove at most {}), or set `judge.mode: guard`",
+                percent(outlook.provable_ppm(votes) / 1000 * 1000),
+            )),
+        );
+    }
+    (days < settings.judge.min_days).then(|| {
+        SpecError::new(
+            slo.span.clone(),
+            "this objective can never pass on so few days",
+        )
+        .label(format!(
+            "a pass needs {} days{whose}; the soak sees {days}",
+            settings.judge.min_days
+        ))
+        .help("lengthen `sampling.duration`, or lower `judge.min_days`")
+    })
+}
+
+/// A duration in the largest unit that divides it.
+fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{duration:?}"),
+        _ if seconds.is_multiple_of(86_400) => format!("{}d", seconds / 86_400),
+        _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
 }
 
 fn can_never_pass(
@@ -221,24 +347,114 @@ fn too_many_tokens(settings: &Settings, sampling: &Sampling, cells: &[Cell]) -> 
     )
 }
 
+/// A cell for which nothing is promised yet.
 fn cell(
     relay: &RelaySpec,
     model: &str,
     workload: &Workload,
-    objectives: &[Objective],
+    region: Option<Region>,
     digest: &str,
 ) -> Cell {
-    let mut cell = Cell {
+    let cell = Cell {
         relay: relay.relay.clone(),
         model: model.to_owned(),
         workload: workload.clone(),
-        objectives: objectives.to_vec(),
+        objectives: Vec::new(),
         id: String::new(),
         ignored: relay.ignored.clone(),
         price: relay.pricing.get(model).copied(),
+        region,
+        beside: None,
     };
+    identified(cell, digest)
+}
+
+fn identified(mut cell: Cell, digest: &str) -> Cell {
     cell.id = super::schedule::short_hash(&["cell", digest, &cell.name()]);
     cell
+}
+
+/// The regions from which a relay is sampled, with their shares of its own samples; one nameless
+/// place where the spec has no regions.
+fn places(spec: &Spec, relay: &RelaySpec) -> impl Iterator<Item = Option<Region>> + use<> {
+    let named = |region: &&Region| relay.regions.is_empty() || relay.regions.contains(&region.name);
+    let own: Vec<Region> = spec.regions().iter().filter(named).cloned().collect();
+    let whole: u64 = own.iter().map(|region| u64::from(region.share_ppm)).sum();
+    let share = move |region: Region| {
+        let scaled = u64::from(region.share_ppm) * 1_000_000 / whole.max(1);
+        Some(Region {
+            share_ppm: u32::try_from(scaled).unwrap_or(1_000_000),
+            ..region
+        })
+    };
+    let nameless = own.is_empty().then_some(None);
+    own.into_iter().map(share).chain(nameless)
+}
+
+/// The trusted upstream beside each cell whose model it has; only a soak pairs.
+fn baselines(spec: &Spec, settings: &Settings, cells: &[Cell], digest: &str) -> Vec<Cell> {
+    let Some(baseline) = spec.baseline() else {
+        return Vec::new();
+    };
+    let upstream = &baseline.relay;
+    let has = |model: &String| upstream.models.is_empty() || upstream.models.contains(model);
+    cells
+        .iter()
+        .filter(|cell| settings.drawing.timing() == Timing::Soak && has(&cell.model))
+        .map(|beside| {
+            let region = beside.region.clone();
+            let cell = cell(upstream, &beside.model, &beside.workload, region, digest);
+            let beside = Some(beside.name());
+            identified(Cell { beside, ..cell }, digest)
+        })
+        .collect()
+}
+
+/// One fixed prompt to each relay and model that the trusted upstream has, too, from each region.
+fn calibrations(spec: &Spec, settings: &Settings, cells: &[Cell], digest: &str) -> Vec<Cell> {
+    let samples = spec.baseline().and_then(|it| it.calibration);
+    let Some(samples) = samples.filter(|_| settings.drawing.timing() == Timing::Soak) else {
+        return Vec::new();
+    };
+    let mut seen = BTreeSet::new();
+    let mut own: Vec<Cell> = Vec::new();
+    for cell in cells {
+        let region = cell.region.as_ref().map(|it| it.name.clone());
+        if seen.insert((cell.relay.name.clone(), cell.model.clone(), region)) {
+            let calibration = Cell {
+                workload: calibration(samples),
+                objectives: Vec::new(),
+                ..cell.clone()
+            };
+            own.push(identified(calibration, digest));
+        }
+    }
+    own
+}
+
+/// A cap on what calls cost needs their prices.
+fn unpriced<'a>(
+    settings: &Settings,
+    mut cells: impl Iterator<Item = &'a Cell>,
+) -> Option<SpecError> {
+    let limit = settings.drawing.max_cost_usd.as_ref()?;
+    let embedded = |cell: &Cell| matches!(cell.relay.endpoint, Endpoint::Simulate(_));
+    let cell = cells.find(|cell| cell.price.is_none() && !embedded(cell))?;
+    Some(
+        SpecError::new(
+            limit.span.clone(),
+            "a limit of cost cannot be kept without prices",
+        )
+        .label(format!(
+            "`{}` says no price for `{}`",
+            cell.relay.name, cell.model
+        ))
+        .help(format!(
+            "add `pricing: {{ {}: {{ input: 0.15, output: 0.60 }} }}` to it, in dollars per \
+             million tokens, or limit `max_tokens` instead",
+            cell.model
+        )),
+    )
 }
 
 /// SHA-256 of everything that decides what is sent and how it is judged, with the budget and
@@ -282,7 +498,32 @@ fn digests(
         "sampling": facts(sampling),
         "judge": facts(&settings.judge),
     });
+    // Only where they are there, so that specs without them keep their digest.
+    if !spec.windows().is_empty() {
+        facts["windows"] = self::facts(spec.windows());
+    }
+    if !spec.regions().is_empty() {
+        let own: BTreeMap<&str, &[String]> = spec
+            .relays()
+            .iter()
+            .map(|it| (it.relay.name.as_str(), it.regions.as_slice()))
+            .collect();
+        facts["regions"] = json!([self::facts(spec.regions()), own]);
+    }
+    if let Some(baseline) = spec.baseline() {
+        facts["baseline"] = json!([
+            baseline.relay.relay.name,
+            relay_facts(&baseline.relay.relay),
+            baseline.relay.models,
+            baseline.pair_ppm,
+            baseline.calibration,
+        ]);
+    }
     let whole = canonical_hash(&facts);
+    if sampling.mode == Timing::Soak {
+        // Its slots follow from all of it: a soak has no budget that could grow.
+        return (whole.clone(), whole);
+    }
     facts["sampling"] = json!({
         "seed": sampling.seed,
         "rate_per_s": sampling.rate_per_s,

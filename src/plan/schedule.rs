@@ -44,19 +44,11 @@ impl Cell {
             Endpoint::Url(_) => run_id.to_owned(),
             Endpoint::Simulate(_) => String::new(),
         };
-        let seed = Sha256::new()
-            .chain_update("starts")
-            .chain_update(sampling.seed.to_le_bytes())
-            .chain_update(self.name())
-            .finalize();
-        let mut rng = ChaCha8Rng::from_seed(seed.into());
-        let rate = sampling.rate_per_s;
+        let mut starts = Starts::new(sampling, &self.name());
         let warmups = u64::from(sampling.warmup);
         let cell = self.id.clone();
         let seed = sampling.seed.to_string();
-        let mut at = 0.0;
         (0..warmups.saturating_add(sampling.max_samples)).map(move |position| {
-            at += exponential(&mut rng) / rate;
             let warmup = position < warmups;
             let index = if warmup { position } else { position - warmups };
             let kind = if warmup { "warm-up" } else { "sample" };
@@ -65,12 +57,45 @@ impl Cell {
             nonce.truncate(NONCE_DIGITS);
             Slot {
                 index,
-                start: at_us(Duration::try_from_secs_f64(at).unwrap_or(Duration::MAX)),
+                start: starts.next_start(),
                 warmup,
                 id: short_hash(&[kind, &cell, &run, &number]),
                 nonce,
             }
         })
+    }
+
+    /// The slots of the trusted upstream beside a cell: a share of that cell's, asked the same, at
+    /// most half a second before or after.
+    ///
+    /// Which slots are paired and which of the two goes first is drawn in advance: to ask the
+    /// upstream only once the relay has failed would bias both counts.
+    pub fn paired_slots(
+        &self,
+        beside: &Self,
+        sampling: &Sampling,
+        pair_ppm: u32,
+    ) -> impl Iterator<Item = Slot> + use<> {
+        let own = self.id.clone();
+        let seed = sampling.seed;
+        let pair_ppm = beside.pair_ppm(pair_ppm);
+        beside
+            .slots(sampling)
+            .filter(|slot| !slot.warmup)
+            .filter_map(move |slot| {
+                if !is_paired(&own, seed, slot.index, pair_ppm) {
+                    return None;
+                }
+                let number = slot.index.to_string();
+                let shift =
+                    Duration::from_micros(drawn("shift", &own, seed, slot.index) % APART_US);
+                let first = Duration::from_micros(APART_US / 2);
+                Some(Slot {
+                    start: (slot.start + shift).saturating_sub(first),
+                    id: short_hash(&["sample", &own, "", &number]),
+                    ..slot
+                })
+            })
     }
 
     /// What a slot asks, placeholders filled in.
@@ -99,6 +124,69 @@ impl Cell {
     pub fn seal(&self, slot: &Slot) -> Option<String> {
         let asked = self.workload.messages.iter().any(Message::asks_for_seal);
         asked.then(|| seal(slot))
+    }
+}
+
+/// Between the earliest and the latest start of the other half of a pair, in microseconds.
+const APART_US: u64 = 1_000_000;
+
+/// Whether a slot is asked of the trusted upstream, too; `upstream` is the id of its cell.
+pub fn is_paired(upstream: &str, seed: u64, index: u64, pair_ppm: u32) -> bool {
+    drawn("pair", upstream, seed, index) % 1_000_000 < u64::from(pair_ppm)
+}
+
+fn drawn(what: &str, upstream: &str, seed: u64, index: u64) -> u64 {
+    let (seed, index) = (seed.to_string(), index.to_string());
+    number_of(&short_hash(&[what, upstream, &seed, &index]))
+}
+
+/// The planned starts of the samples of a cell that does not warm up, from its name alone: what
+/// evidence knows of it.
+pub fn starts(sampling: &Sampling, cell: &str) -> impl Iterator<Item = Duration> + use<> {
+    let mut starts = Starts::new(sampling, cell);
+    (0..sampling.max_samples).map(move |_| starts.next_start())
+}
+
+/// The first 13 hex digits of a hash as a number.
+fn number_of(hash: &str) -> u64 {
+    let digits = hash.get(..13).unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or(0)
+}
+
+/// Draws the starts of a cell, one after the other.
+struct Starts {
+    rng: ChaCha8Rng,
+    at: f64,
+    /// Seconds of a gap of mean length.
+    gap: f64,
+}
+
+impl Starts {
+    fn new(sampling: &Sampling, cell: &str) -> Self {
+        let seed = Sha256::new()
+            .chain_update("starts")
+            .chain_update(sampling.seed.to_le_bytes())
+            .chain_update(cell)
+            .finalize();
+        let rng = ChaCha8Rng::from_seed(seed.into());
+        let gap = match sampling.duration {
+            None => 1.0 / sampling.rate_per_s,
+            // All of them within the duration, and otherwise as at random: so many gaps and the one
+            // after them, scaled to what there is.
+            Some(duration) => {
+                let mut ahead = rng.clone();
+                let all: f64 = (0..=sampling.max_samples)
+                    .map(|_| exponential(&mut ahead))
+                    .sum();
+                duration.as_secs_f64() / all
+            }
+        };
+        Self { rng, at: 0.0, gap }
+    }
+
+    fn next_start(&mut self) -> Duration {
+        self.at += exponential(&mut self.rng) * self.gap;
+        at_us(Duration::try_from_secs_f64(self.at).unwrap_or(Duration::MAX))
     }
 }
 

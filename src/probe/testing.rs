@@ -8,7 +8,7 @@ use crate::expect::Expect;
 use crate::observation::{Connection, Counts, Ending, Observation, Packets, Phase, Timeline};
 use crate::plan::{
     Cell, ConnectionMode, Endpoint, HttpVersion, Propagation, Proxy, Relay, Retry, Sampling,
-    TransportKind, Workload,
+    Timing, TransportKind, Workload,
 };
 use crate::stream::Timeouts;
 
@@ -50,6 +50,8 @@ pub(super) fn observation() -> Observation {
         usage: None,
         sealed: None,
         unmet: Vec::new(),
+        own_count: None,
+        words: Vec::new(),
         packets: Packets::default(),
         counts: Counts::default(),
         connection: Connection::default(),
@@ -91,11 +93,14 @@ pub(super) fn cell() -> Cell {
             }],
             params: serde_json::Map::new(),
             expect: Expect::default(),
+            calibration: None,
         },
         objectives: Vec::new(),
         id: "cell".to_owned(),
         ignored: None,
         price: None,
+        region: None,
+        beside: None,
     }
 }
 
@@ -109,5 +114,9 @@ pub(super) fn sampling(max_samples: u64) -> Sampling {
         warmup: 0,
         max_tokens: None,
         max_duration: None,
+        max_cost_usd: None,
+        mode: Timing::Burst,
+        duration: None,
+        start_unix_ns: None,
     }
 }

@@ -102,7 +102,8 @@ const fn how(metric: Metric) -> &'static str {
         | Metric::FirstEvent
         | Metric::Ttft
         | Metric::Total
-        | Metric::MaxGap => " in time",
+        | Metric::MaxGap
+        | Metric::Overhead => " in time",
         Metric::Tps => " fast enough",
         Metric::Jitter => " steady",
         Metric::Interruption => " whole",

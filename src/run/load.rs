@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Planned;
-use crate::plan::{self, Cell, Content, KeySource, Plan};
+use crate::plan::{self, Cell, Content, KeySource, Plan, Timing};
 use crate::probe::key;
 use crate::spec::{self, SpecErrors};
 
@@ -137,6 +137,18 @@ pub enum Ignored {
     BySpec(String),
     /// The key's environment variable is not set.
     NoKey(String),
+    /// Its samples are spread over days, which no test waits for.
+    Soak(String),
+    /// It is sampled from another region than this one.
+    Elsewhere(String),
+}
+
+/// The environment variable that says where this probe stands.
+pub const REGION: &str = "RELAYPROOF_REGION";
+
+/// Where this probe stands, as the environment says it.
+pub fn named_region() -> Option<String> {
+    env::var(REGION).ok().filter(|name| !name.is_empty())
 }
 
 impl fmt::Display for Ignored {
@@ -144,13 +156,31 @@ impl fmt::Display for Ignored {
         match self {
             Self::BySpec(why) => f.write_str(why),
             Self::NoKey(name) => write!(f, "{name} is not set"),
+            Self::Soak(spec) => write!(
+                f,
+                "a soak is sampled by `relayproof collect {spec}` and judged by `relayproof judge`"
+            ),
+            Self::Elsewhere(region) => {
+                write!(
+                    f,
+                    "sampled from {region}: {REGION}={region} says that this is there"
+                )
+            }
         }
     }
 }
 
 /// Why a cell's tests are ignored, as far as it can be told before anything runs: keys in files and
 /// from commands are asked when they are needed.
-pub fn why_ignored(cell: &Cell) -> Option<Ignored> {
+pub fn why_ignored(plan: &Plan, cell: &Cell) -> Option<Ignored> {
+    if plan.sampling.mode == Timing::Soak {
+        return Some(Ignored::Soak(plan.source.clone()));
+    }
+    if let Some(region) = &cell.region
+        && named_region().as_ref() != Some(&region.name)
+    {
+        return Some(Ignored::Elsewhere(region.name.clone()));
+    }
     if let Some(why) = &cell.ignored {
         return Some(Ignored::BySpec(why.clone()));
     }

@@ -109,7 +109,7 @@ pub(super) async fn settle(
         let aloud = !planned.plan.otel.content.is_none();
         let job = Job {
             cell,
-            sampling: &planned.plan.sampling,
+            sampling: &cell.sampling(&planned.plan.sampling),
             transport: target.transport,
             endpoint: target.endpoint,
             run_id: &run_id,
@@ -323,7 +323,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
                     .collect(),
             })
             .collect(),
-        sampling: plan.sampling.clone(),
+        sampling: cell.sampling(&plan.sampling),
         judge: plan.judge.clone(),
         otel: OtelSettings {
             trace_url: runner.watch.trace_url(plan.otel.trace_url.as_deref()),
@@ -335,5 +335,12 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         spec_cells: Some(plan.cells.len() as u64),
         propagation: cell.relay.propagate,
         earlier_runs: Vec::new(),
+        segment: None,
+        region: cell.region.as_ref().map(|region| region.name.clone()),
+        regions: plan.regions.clone(),
+        windows: plan.windows.clone(),
+        beside: cell.beside.clone(),
+        pair_ppm: cell.pair_ppm(plan.pair_ppm),
+        calibration: cell.workload.calibration.is_some(),
     }
 }

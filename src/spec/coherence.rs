@@ -93,7 +93,9 @@ fn deciding(metric: Metric, limits: &Timeouts) -> Vec<(&'static str, Duration)> 
         Metric::Dns => vec![("dns", limits.dns)],
         Metric::Connect => vec![("connect", limits.connect)],
         Metric::Tls => vec![("tls", limits.tls)],
-        Metric::Ttfb | Metric::FirstEvent | Metric::Ttft => vec![first_token, headers, total],
+        Metric::Ttfb | Metric::FirstEvent | Metric::Ttft | Metric::Overhead => {
+            vec![first_token, headers, total]
+        }
         Metric::Total => vec![total],
         Metric::MaxGap => vec![("idle", limits.idle), total],
         Metric::Tps

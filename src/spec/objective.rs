@@ -47,7 +47,8 @@ named! {
 /// One promise about one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
-    /// As written, white space normalised: the last part of the test's name.
+    /// As written, white space normalised, with ` @window` behind it where it names one: the last
+    /// part of the test's name.
     pub text: String,
     /// What is measured.
     pub metric: Metric,
@@ -61,6 +62,9 @@ pub struct Objective {
     pub confidence_ppm: Option<u32>,
     /// What a miss does.
     pub severity: Severity,
+    /// The window whose samples it is about; `None`: all samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
     /// Line of the spec, from 1.
     pub line: u32,
     /// Column of the spec, from 1.

@@ -12,11 +12,9 @@ use super::reader::{Fields, Item, MOST_ITEMS, Reader};
 use super::relay::{self, RelaySpec};
 use super::settings::{self, Drawing, Settings};
 use super::tree::{Node, Value};
-use super::{Exclusion, Spec, SpecErrors, coherence, secret, tree, workload};
-use crate::plan::{OtelSettings, Workload};
-
-/// Keys that later versions read.
-const LATER: &[&str] = &["baseline", "regions", "windows"];
+use super::{Baseline, Exclusion, Spec, SpecErrors, campaign, coherence, secret, tree, workload};
+use crate::plan::window::Window;
+use crate::plan::{OtelSettings, Region, Scope, Timing, Workload};
 
 /// Reads a spec; see [`super::parse()`].
 pub(super) fn parse(
@@ -51,6 +49,9 @@ pub(super) fn parse(
             settings: draft.settings,
             profiles: draft.profiles,
             otel: draft.otel,
+            windows: draft.windows,
+            regions: draft.regions,
+            baseline: draft.baseline,
         }),
         _ => Err(SpecErrors::new(source, masked, errors)),
     }
@@ -65,6 +66,9 @@ struct Draft {
     settings: Settings,
     profiles: BTreeMap<String, Settings>,
     otel: OtelSettings,
+    windows: Vec<Window>,
+    regions: Vec<Region>,
+    baseline: Option<Baseline>,
 }
 
 fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Draft> {
@@ -124,7 +128,18 @@ fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Dr
         Some(item) => profiles(r, root, &item),
         None => Some(BTreeMap::new()),
     };
-    map.close(r, LATER);
+    let windows = match map.get(r, "windows") {
+        Some(item) => campaign::windows(r, &item),
+        None => Some(Vec::new()),
+    };
+    let regions = match map.get(r, "regions") {
+        Some(item) => campaign::regions(r, &item),
+        None => Some(Vec::new()),
+    };
+    let baseline = map
+        .get(r, "baseline")
+        .map(|item| campaign::baseline(r, &item, root.child("defaults")));
+    map.close(r, &[]);
 
     // What was read is checked against each other even where another part is broken.
     let (relays, settings, profiles) = (relays?, settings, profiles);
@@ -134,6 +149,36 @@ fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Dr
     {
         coherence::check(r, &relays, settings);
     }
+    let (windows, regions) = (windows?, regions?);
+    let baseline = match baseline {
+        Some(read) => Some(read?),
+        None => None,
+    };
+    let parts = campaign::Parts {
+        root,
+        windows: &windows,
+        regions: &regions,
+        baseline: baseline.as_ref(),
+    };
+    campaign::check_relays(r, &relays, &parts);
+    let calibrated = baseline.as_ref().is_some_and(|it| it.calibration.is_some());
+    let taken = workloads
+        .iter()
+        .flatten()
+        .any(|it| it.name == workload::CALIBRATION);
+    if calibrated && taken {
+        r.note(
+            SpecError::new(0..0, "two workloads are called `calibration`")
+                .label("`baseline.calibration` asks one of that name")
+                .help("rename the workload"),
+        );
+    }
+    for settings in settings
+        .iter()
+        .chain(profiles.iter().flat_map(BTreeMap::values))
+    {
+        campaign::check(r, &parts, settings);
+    }
     Some(Draft {
         name,
         relays,
@@ -142,6 +187,9 @@ fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Dr
         settings: settings?,
         profiles: profiles?,
         otel: otel?,
+        windows,
+        regions,
+        baseline,
     })
 }
 
@@ -197,7 +245,7 @@ fn overlayable(r: &Reader<'_>, tree: &Node, map: &mut Fields<'_>) -> Option<Sett
     };
     let judge = match map.get(r, "judge") {
         Some(item) => settings::judging(r, &item),
-        None => Some(settings::usual_judging()),
+        None => Some((settings::usual_judging(), None)),
     };
     let slos = if tree.child("slos").is_some() {
         map.get(r, "slos").and_then(|item| settings::slos(r, &item))
@@ -205,9 +253,15 @@ fn overlayable(r: &Reader<'_>, tree: &Node, map: &mut Fields<'_>) -> Option<Sett
         map.need(r, "slos", "say what is promised: `slos: [ttft.p95 < 1.5s]`");
         None
     };
+    let (drawing, (mut judge, scope)) = (drawing?, judge?);
+    judge.scope = match drawing.timing() {
+        Timing::Soak => Scope::Campaign,
+        Timing::Burst => Scope::Run,
+    };
     Some(Settings {
-        drawing: drawing?,
-        judge: judge?,
+        drawing,
+        judge,
+        scope,
         slos: slos?,
     })
 }

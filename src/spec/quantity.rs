@@ -62,6 +62,29 @@ pub(super) fn count(text: &str) -> Result<u64, Wrong> {
     Ok(rounded(value))
 }
 
+/// `25 USD`, `0.5USD`: an amount of money.
+pub(super) fn usd(text: &str) -> Result<f64, Wrong> {
+    let wrong = |why: &str| Wrong {
+        wanted: "an amount of money",
+        why: why.to_owned(),
+        way_out: "write a number and `USD`, like `25 USD`".to_owned(),
+    };
+    let (number, unit) = split(text);
+    let value = decimal(number).ok_or_else(|| wrong("no number"))?;
+    match unit.trim_start() {
+        "USD" => {}
+        "" => return Err(wrong("no unit")),
+        _ => return Err(wrong("unknown unit")),
+    }
+    if value <= 0.0 {
+        return Err(wrong("nothing could be sent"));
+    }
+    if value > 1e9 {
+        return Err(wrong("more than 1000000000"));
+    }
+    Ok(value)
+}
+
 /// `99%`, `99.5%`, `0.01%`: parts per million; a bare number is refused.
 pub(super) fn share_ppm(text: &str) -> Result<u32, Wrong> {
     let wrong = |why: &str, way_out: String| Wrong {

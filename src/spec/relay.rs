@@ -19,13 +19,13 @@ use crate::plan::{
 use crate::stream::Timeouts;
 
 /// Keys that later versions read.
-pub(super) const LATER: &[&str] = &["tags", "regions", "redirects"];
+pub(super) const LATER: &[&str] = &["tags", "redirects"];
 
 /// Keys that hold one thing and are replaced as a whole by an heir.
 pub(super) const WHOLE: &[&str] = &["api_key", "proxy"];
 
 /// Keys that say something about one relay only and are not inherited.
-pub(super) const OWN: &[&str] = &["name", "extends", "ignored", "pricing"];
+pub(super) const OWN: &[&str] = &["name", "extends", "ignored", "pricing", "regions"];
 
 /// A relay with the models that are asked of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,29 +38,63 @@ pub(crate) struct RelaySpec {
     pub(crate) ignored: Option<String>,
     /// What it charges, by model.
     pub(crate) pricing: BTreeMap<String, Price>,
+    /// The regions from which it is sampled; empty: from all.
+    pub(crate) regions: Vec<String>,
 }
 
 /// Reads a relay. `own` is the map without what it inherits.
 pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelaySpec> {
     let mut map = item.map(r)?;
+    map.get(r, "extends");
+    let regions = map.get(r, "regions").map(|item| regions(r, &item));
+    let regions = match regions {
+        Some(read) => read?,
+        None => Vec::new(),
+    };
+    let ignored = map.get(r, "ignored").and_then(|item| item.text(r));
+    let read = one(r, item, map, own, true)?;
+    Some(RelaySpec {
+        regions,
+        ignored: ignored.map(str::to_owned),
+        ..read
+    })
+}
+
+/// Reads the trusted upstream. `own` is the map without what it inherits.
+pub(super) fn read_baseline(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelaySpec> {
+    let mut map = item.map(r)?;
+    map.get(r, "pair");
+    map.get(r, "calibration");
+    one(r, item, map, own, false)
+}
+
+/// Reads what a relay and the trusted upstream have in common; only a relay has to name its models.
+fn one(
+    r: &Reader<'_>,
+    item: &Item<'_>,
+    mut map: Fields<'_>,
+    own: &Node,
+    names_models: bool,
+) -> Option<RelaySpec> {
     let name = map
         .need(r, "name", "give each relay a name: `- name: alpha`")
         .and_then(|item| name(r, &item));
-    map.get(r, "extends");
-    let ignored = map.get(r, "ignored").and_then(|item| item.text(r));
     let common = common(r, &mut map);
     let endpoint = endpoint(r, &mut map);
     let simulated = map.has("simulate");
     let models = if simulated && !map.has("models") {
         map.get(r, "models");
         Some(vec!["simulated".to_owned()])
+    } else if !names_models && !map.has("models") {
+        map.get(r, "models");
+        Some(Vec::new())
     } else {
         map.need(r, "models", "list what to ask for: `models: [gpt-4o-mini]`")
             .and_then(|item| models(r, &item))
     };
     let pricing = map
         .get(r, "pricing")
-        .map(|item| pricing::read(r, &item, models.as_deref()));
+        .map(|item| pricing::read(r, &item, models.as_deref().filter(|all| !all.is_empty())));
     map.close(r, LATER);
 
     if simulated {
@@ -90,9 +124,17 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelayS
     Some(RelaySpec {
         relay,
         models: models?,
-        ignored: ignored.map(str::to_owned),
+        ignored: None,
         pricing: pricing.unwrap_or_default(),
+        regions: Vec::new(),
     })
+}
+
+/// Names of the regions of a relay.
+fn regions(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<String>> {
+    let items = item.filled_list(r, "region")?;
+    let names = items.iter().map(|item| name(r, item).map(str::to_owned));
+    names.collect()
 }
 
 /// Reads `defaults`, where a relay's own keys have no place.
@@ -101,7 +143,7 @@ pub(super) fn read_defaults(r: &Reader<'_>, item: &Item<'_>) {
     common(r, &mut map);
     map.get(r, "models").and_then(|item| models(r, &item));
     for key in [
-        "name", "extends", "ignored", "pricing", "base_url", "simulate",
+        "name", "extends", "ignored", "pricing", "regions", "base_url", "simulate",
     ] {
         if let Some(node) = item.node.child(key) {
             r.note(
@@ -125,6 +167,7 @@ fn key_of(key: &str) -> &'static str {
         "extends" => "extends",
         "ignored" => "ignored",
         "pricing" => "pricing",
+        "regions" => "regions",
         "base_url" => "base_url",
         _ => "simulate",
     }

@@ -95,6 +95,12 @@ pub(crate) enum Kind {
     Rate,
     /// `99.5%`.
     Share,
+    /// `25 USD`.
+    Money,
+    /// `21:00-01:00`.
+    Daily,
+    /// `2026-12-01T00:00:00Z`.
+    Moment,
     /// `8M`.
     Count,
     /// `ttft.p95 < 1.5s`; a mean only where it may warn.

@@ -8,9 +8,11 @@ use super::error::{SpecError, position};
 use super::objective::{Objective, Severity, Statistic};
 use super::quantity;
 use super::reader::{Item, Reader};
-use super::relay::not_yet;
 use super::tree::Value;
-use crate::plan::{Judging, Method, Mode, OnInconclusive, Stop, Tokens, ZERO_FAILURE};
+use crate::plan::{
+    Judging, Method, Mode, OnInconclusive, Scope, Stop, Timing, Tokens, USUAL_BUCKET,
+    USUAL_MIN_DAYS, ZERO_FAILURE, window,
+};
 
 /// A value and where it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,21 @@ pub(crate) struct Drawing {
     pub(crate) max_tokens: Option<Written<u64>>,
     /// Longest time of a cell.
     pub(crate) max_duration: Option<Duration>,
+    /// Most US dollars of the spec.
+    pub(crate) max_cost_usd: Option<Written<f64>>,
+    /// Now, or spread over a duration.
+    pub(crate) mode: Option<Timing>,
+    /// Over how long.
+    pub(crate) duration: Option<Duration>,
+    /// From when, nanoseconds since the epoch.
+    pub(crate) start_unix_ns: Option<u64>,
+}
+
+impl Drawing {
+    /// When samples are drawn.
+    pub(crate) fn timing(&self) -> Timing {
+        self.mode.unwrap_or_default()
+    }
 }
 
 /// What a profile may overlay: everything but relays, workloads and telemetry.
@@ -47,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) drawing: Drawing,
     /// How they are judged.
     pub(crate) judge: Judging,
+    /// About what verdicts speak, where the spec says so.
+    pub(crate) scope: Option<Scope>,
     /// What is promised.
     pub(crate) slos: Vec<Written<Objective>>,
 }
@@ -57,13 +76,6 @@ pub(crate) const MOST_SAMPLES: u64 = 1_000_000;
 /// Reads `sampling`.
 pub(super) fn drawing(r: &Reader<'_>, item: &Item<'_>) -> Option<Drawing> {
     let mut map = item.map(r)?;
-    if let Some(mode) = map.get(r, "mode") {
-        if mode.is("soak") {
-            r.note(not_yet(&mode, "soak").help("leave it out: samples are drawn now"));
-        } else {
-            mode.choice(r, &["burst"], |word| word);
-        }
-    }
     let written = |item: &Item<'_>, value: Option<u64>| {
         value.map(|value| Written {
             value,
@@ -86,6 +98,14 @@ pub(super) fn drawing(r: &Reader<'_>, item: &Item<'_>) -> Option<Drawing> {
         warmup: map.get(r, "warmup").and_then(|item| item.small(r, 0, 1000)),
         max_tokens: None,
         max_duration: None,
+        max_cost_usd: None,
+        mode: map
+            .get(r, "mode")
+            .and_then(|item| item.choice(r, Timing::ALL, Timing::as_str)),
+        duration: map
+            .get(r, "duration")
+            .and_then(|item| item.quantity(r, duration::parse)),
+        start_unix_ns: map.get(r, "start").and_then(|item| start(r, &item)),
     };
     if let Some(mut limits) = map.get(r, "limits").and_then(|item| item.map(r)) {
         drawing.max_tokens = limits
@@ -94,9 +114,14 @@ pub(super) fn drawing(r: &Reader<'_>, item: &Item<'_>) -> Option<Drawing> {
         drawing.max_duration = limits
             .get(r, "max_duration")
             .and_then(|item| item.quantity(r, duration::parse));
-        limits.close(r, &["max_cost"]);
+        drawing.max_cost_usd = limits.get(r, "max_cost").and_then(|item| {
+            let value = item.quantity(r, quantity::usd)?;
+            let span = item.span();
+            Some(Written { value, span })
+        });
+        limits.close(r, &[]);
     }
-    map.close(r, &["duration"]);
+    map.close(r, &[]);
     Some(drawing)
 }
 
@@ -111,11 +136,26 @@ pub(super) const fn usual_judging() -> Judging {
         design_ratio: 5.0,
         futility: true,
         tokens: Tokens::Usage,
+        scope: Scope::Run,
+        bucket: USUAL_BUCKET,
+        min_days: USUAL_MIN_DAYS,
     }
 }
 
-/// Reads `judge`.
-pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<Judging> {
+/// Reads when a soak begins.
+fn start(r: &Reader<'_>, item: &Item<'_>) -> Option<u64> {
+    let text = item.text(r)?;
+    window::moment(text).or_else(|| {
+        r.refuse(
+            SpecError::new(item.span(), format!("`{}` is no moment", item.path))
+                .label("expected date, time and offset")
+                .help("write `2026-12-01T00:00:00Z`, or `2026-12-01T08:00:00+08:00`"),
+        )
+    })
+}
+
+/// Reads `judge`; and about what verdicts speak, where it says so.
+pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<(Judging, Option<Scope>)> {
     let mut map = item.map(r)?;
     let usual = usual_judging();
     let read = Judging {
@@ -151,9 +191,35 @@ pub(super) fn judging(r: &Reader<'_>, item: &Item<'_>) -> Option<Judging> {
             .get(r, "tokens")
             .and_then(|item| item.choice(r, Tokens::ALL, Tokens::as_str))
             .unwrap_or(usual.tokens),
+        // What samples are drawn decides about it where the spec does not.
+        scope: usual.scope,
+        bucket: map
+            .get(r, "bucket")
+            .and_then(|item| bucket(r, &item))
+            .unwrap_or(usual.bucket),
+        min_days: map
+            .get(r, "min_days")
+            .and_then(|item| item.small(r, 1, 366))
+            .unwrap_or(usual.min_days),
     };
-    map.close(r, &["scope", "bucket", "min_days"]);
-    Some(read)
+    let scope = map
+        .get(r, "scope")
+        .and_then(|item| item.choice(r, Scope::ALL, Scope::as_str));
+    map.close(r, &[]);
+    Some((read, scope))
+}
+
+/// How long one vote lasts: no shorter than a second, no longer than a day.
+fn bucket(r: &Reader<'_>, item: &Item<'_>) -> Option<Duration> {
+    let bucket = item.quantity(r, duration::parse)?;
+    if (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&bucket) {
+        return Some(bucket);
+    }
+    r.refuse(
+        SpecError::new(item.span(), format!("`{}` is out of bounds", item.path))
+            .label("expected a second to a day")
+            .help("`10m` is usual; five times the length of a disturbance is enough"),
+    )
 }
 
 /// A design ratio: a number, or the word for an infinite one.
@@ -222,7 +288,7 @@ pub(super) fn slos(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<Written<Object
 
 /// A promise: a string, or a map with `expect`.
 fn promise(r: &Reader<'_>, item: &Item<'_>) -> Option<Written<Objective>> {
-    let (text, level, sure) = if matches!(item.node.value, Value::Map(_)) {
+    let (text, level, sure, window) = if matches!(item.node.value, Value::Map(_)) {
         let mut map = item.map(r)?;
         let text = map.need(
             r,
@@ -235,14 +301,22 @@ fn promise(r: &Reader<'_>, item: &Item<'_>) -> Option<Written<Objective>> {
         let sure = map
             .get(r, "confidence")
             .and_then(|item| confidence(r, &item));
-        map.close(r, &["window", "region", "relay"]);
-        (text?, level.unwrap_or(Severity::Gate), sure)
+        let window = map
+            .get(r, "window")
+            .and_then(|item| super::relay::name(r, &item))
+            .map(str::to_owned);
+        map.close(r, &["region", "relay"]);
+        (text?, level.unwrap_or(Severity::Gate), sure, window)
     } else {
-        (item.clone(), Severity::Gate, None)
+        (item.clone(), Severity::Gate, None, None)
     };
     let mut objective = objective(r, &text)?;
     objective.severity = level;
     objective.confidence_ppm = sure;
+    if let Some(window) = window {
+        objective.text = format!("{} @{window}", objective.text);
+        objective.window = Some(window);
+    }
     if objective.statistic == Statistic::Mean && objective.severity == Severity::Gate {
         return r.refuse(
             SpecError::new(text.span(), "a mean cannot gate")

@@ -9,6 +9,7 @@ use crate::evidence::{
     Close, CloseReason, Header, LATE, Sample, own_failures, too_many_late, too_many_own,
 };
 use crate::measure::{self, Reading};
+use crate::plan::window::Calendar;
 use crate::plan::{Judging, Stop, budget};
 use crate::spec::objective::Objective;
 use crate::stats::sequential::joint_over;
@@ -24,6 +25,8 @@ pub struct Judge {
     max_samples: u64,
     asks_for_seals: bool,
     tracks: Vec<Track>,
+    /// For each track the window that it is about, where it is about one.
+    windows: Vec<Option<Calendar>>,
     /// The slot that is applied next.
     next: u64,
     /// Samples applied before the decision.
@@ -59,8 +62,9 @@ impl Judge {
     ) -> Self {
         let accounts = budget::accounts(objectives, seal_allowance_ppm);
         let track = |it| Track::new(it, judging, max_samples, accounts, seal_allowance_ppm);
-        let tracks = objectives.iter().map(track).collect();
+        let tracks: Vec<Track> = objectives.iter().map(track).collect();
         let mut judge = Self {
+            windows: vec![None; tracks.len()],
             judging: judging.clone(),
             max_samples,
             asks_for_seals: seal_allowance_ppm.is_some(),
@@ -81,12 +85,35 @@ impl Judge {
 
     /// A judge for the file that begins with this header.
     pub fn for_header(header: &Header) -> Self {
-        Self::new(
+        let judge = Self::new(
             &header.objectives,
             &header.judge,
             header.sampling.max_samples,
             header.seal_allowance_ppm,
-        )
+        );
+        let calendar = |objective: &Objective| {
+            let name = objective.window.as_deref()?;
+            let window = header.windows.iter().find(|it| it.name == name)?;
+            Calendar::of(window)
+        };
+        Self {
+            windows: header.objectives.iter().map(calendar).collect(),
+            ..judge
+        }
+    }
+
+    /// What each objective's metric says of a sample; those about a window say nothing of samples
+    /// whose planned start lies outside of it.
+    fn readings<'s>(&'s self, sample: &'s Sample) -> impl Iterator<Item = Reading> + 's {
+        let lag = u64::try_from(sample.lag.as_nanos()).unwrap_or(u64::MAX);
+        let planned = sample.t0_unix_ns.saturating_sub(lag);
+        self.tracks
+            .iter()
+            .zip(&self.windows)
+            .map(move |(track, window)| match window {
+                Some(calendar) if !calendar.holds(planned) => Reading::Ineligible,
+                Some(_) | None => track.objective().metric.reading(sample, &self.judging),
+            })
     }
 
     /// Takes a sample. Warm-ups, calls that were called off, slots that were there before and
@@ -107,11 +134,7 @@ impl Judge {
         self.starts += 1;
         self.late_starts += u64::from(sample.lag > LATE);
         if sample.index > self.next {
-            let readings = self
-                .tracks
-                .iter()
-                .map(|track| track.objective().metric.reading(sample, &self.judging))
-                .collect();
+            let readings = self.readings(sample).collect();
             let row = Row {
                 taken: self.taken(sample),
                 readings,
@@ -120,11 +143,8 @@ impl Judge {
             return;
         }
         let taken = self.taken(sample);
-        for track in &mut self.tracks {
-            let reading = track.objective().metric.reading(sample, &self.judging);
-            track.take(taken, reading);
-        }
-        self.applied();
+        let readings: Vec<Reading> = self.readings(sample).collect();
+        self.apply(&Row { taken, readings });
         while !self.over
             && let Some(row) = self.waiting.remove(&self.next)
         {

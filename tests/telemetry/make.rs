@@ -10,8 +10,8 @@ use relayproof::observation::{
     Timeline, Usage,
 };
 use relayproof::plan::{
-    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Stop, Tokens,
-    TransportKind,
+    Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Scope, Stop,
+    Timing, Tokens, TransportKind, USUAL_BUCKET, USUAL_MIN_DAYS,
 };
 use relayproof::spec::objective::{Objective, Op, Severity, Statistic};
 use relayproof::telemetry::spans::{SampleFacts, SampleOutcome};
@@ -40,6 +40,7 @@ pub(crate) fn objective() -> Objective {
         bound: 1.5,
         confidence_ppm: None,
         severity: Severity::Gate,
+        window: None,
         line: 7,
         column: 5,
     }
@@ -75,6 +76,10 @@ pub(crate) fn header() -> Header {
             warmup: 0,
             max_tokens: None,
             max_duration: None,
+            max_cost_usd: None,
+            mode: Timing::Burst,
+            duration: None,
+            start_unix_ns: None,
         },
         judge: Judging {
             method: Method::Sequential,
@@ -85,15 +90,25 @@ pub(crate) fn header() -> Header {
             design_ratio: 4.0,
             futility: true,
             tokens: Tokens::Usage,
+            scope: Scope::Run,
+            bucket: USUAL_BUCKET,
+            min_days: USUAL_MIN_DAYS,
         },
         otel: OtelSettings::default(),
         seal_allowance_ppm: None,
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives: vec![objective()],
         price: None,
+        region: None,
+        beside: None,
+        pair_ppm: 0,
+        calibration: false,
+        windows: Vec::new(),
+        regions: Vec::new(),
     }
 }
 
@@ -142,6 +157,8 @@ pub(crate) fn whole() -> Observation {
         }),
         sealed: Some(true),
         unmet: Vec::new(),
+        own_count: None,
+        words: Vec::new(),
         packets: Packets {
             count: 60,
             content_events: 64,

@@ -24,6 +24,7 @@ impl Metric {
             Self::Usable => "calls with a usable answer / calls",
             Self::ModelMatch => "answers with the asked name / answers 2xx that name a model",
             Self::UsageMatch => "answers whose usage adds up / whole answers 2xx",
+            Self::Overhead => "ttft of the relay − ttft of the baseline, asked the same within 1 s",
         }
     }
 
@@ -38,6 +39,7 @@ impl Metric {
             Self::Tps => "the answer is not complete: 0",
             Self::Jitter => "the answer is not complete, or came in one burst: infinite",
             Self::MaxGap => "the answer is not complete: infinite",
+            Self::Overhead => "only the baseline had a first token: infinite",
             Self::HttpSuccess
             | Self::ParseSuccess
             | Self::Interruption
@@ -92,6 +94,10 @@ impl Metric {
                 "a relay that puts the asked name on every answer cannot be told by it"
             }
             Self::UsageMatch => "checks sums, not the count itself: no tokenizer is asked",
+            Self::Overhead => {
+                "needs a `baseline` and a soak; pairs whose baseline failed say nothing and are \
+                 counted"
+            }
         }
     }
 }

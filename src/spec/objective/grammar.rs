@@ -103,6 +103,7 @@ impl Objective {
             bound,
             confidence_ppm: None,
             severity: Severity::Gate,
+            window: None,
             line: 1,
             column: 1,
         };

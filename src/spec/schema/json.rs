@@ -205,12 +205,12 @@ fn of(kind: &Kind) -> Value {
         Kind::Words(words) => words_of(&words()),
         Kind::Duration => text(
             &pattern::duration(),
-            "a duration is a number and `us`, `ms`, `s`, `m` or `h`, like 1.5s",
+            "a duration is a number and `us`, `ms`, `s`, `m`, `h` or `d`, like 1.5s",
         ),
         Kind::DurationOrZero => {
             let mut schema = text(
                 &pattern::duration_or_zero(),
-                "a duration is a number and `us`, `ms`, `s`, `m` or `h`, like 1.5s",
+                "a duration is a number and `us`, `ms`, `s`, `m`, `h` or `d`, like 1.5s",
             );
             schema["type"] = json!(["string", "integer"]);
             schema["minimum"] = json!(0);
@@ -224,6 +224,15 @@ fn of(kind: &Kind) -> Value {
         Kind::Share => text(
             &pattern::share(),
             "a percentage is a number and `%`, like 99.5%",
+        ),
+        Kind::Money => text(
+            &pattern::money(),
+            "an amount of money is a number and `USD`, like 25 USD",
+        ),
+        Kind::Daily => text(pattern::daily(), "two times of a day, like \"21:00-01:00\""),
+        Kind::Moment => text(
+            pattern::moment(),
+            "date, time and offset, like 2026-12-01T00:00:00Z",
         ),
         Kind::Count => {
             let mut schema = text(

@@ -16,7 +16,7 @@ pub(super) fn or_filled(form: &str) -> String {
 }
 
 pub(super) fn duration() -> String {
-    format!("{NUMBER}(us|ms|s|m|h)")
+    format!("{NUMBER}(us|ms|s|m|h|d)")
 }
 
 pub(super) fn duration_or_zero() -> String {
@@ -29,6 +29,18 @@ pub(super) fn rate() -> String {
 
 pub(super) fn share() -> String {
     format!("({NUMBER})%")
+}
+
+pub(super) fn money() -> String {
+    format!(r"{NUMBER}\s*USD")
+}
+
+pub(super) const fn daily() -> &'static str {
+    r"([01][0-9]|2[0-3]):[0-5][0-9]\s*-\s*(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)"
+}
+
+pub(super) const fn moment() -> &'static str {
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?([Zz]|[+-][0-9]{2}:?[0-9]{2})"
 }
 
 pub(super) fn count() -> String {

@@ -3,8 +3,8 @@
 use super::{Key, Kind, Size, Table};
 use crate::dialect::Protocol;
 use crate::plan::{
-    ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Propagation, Stop, Tokens,
-    TransportKind, ZERO_FAILURE,
+    ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Propagation, Scope, Stop,
+    Timing, Tokens, TransportKind, ZERO_FAILURE,
 };
 use crate::spec::MOST_SAMPLES;
 use crate::spec::objective::Severity;
@@ -12,8 +12,8 @@ use crate::spec::objective::Severity;
 /// Every map, in the order of the reference.
 pub(super) static ALL: &[&Table] = &[
     &SPEC, &DEFAULTS, &RELAY, &API_KEY, &PROXY, &TLS, &TIMEOUTS, &RETRY, &PRICE, &SIMULATE,
-    &WORKLOAD, &MESSAGE, &EXPECT, &SHAPE, &DETECT, &MATRIX, &EXCLUSION, &SAMPLING, &LIMITS, &JUDGE,
-    &SLO, &PROFILE, &OTEL,
+    &BASELINE, &WORKLOAD, &MESSAGE, &EXPECT, &SHAPE, &DETECT, &MATRIX, &EXCLUSION, &REGION,
+    &WINDOW, &SAMPLING, &LIMITS, &JUDGE, &SLO, &PROFILE, &OTEL,
 ];
 
 const fn table(place: &'static str, about: &'static str, keys: &'static [&'static [Key]]) -> Table {
@@ -60,6 +60,12 @@ pub(super) static SPEC: Table = table(
             .must()
             .shown("list"),
             Key::new(
+                "baseline",
+                Kind::Map(&BASELINE),
+                "the trusted upstream itself, asked beside the relays in a soak; it is not judged",
+            )
+            .usual("none"),
+            Key::new(
                 "workloads",
                 Kind::List(&Kind::Map(&WORKLOAD)),
                 "what is asked",
@@ -71,6 +77,21 @@ pub(super) static SPEC: Table = table(
                 Kind::Map(&MATRIX),
                 "combinations that are left out",
             ),
+            Key::new(
+                "regions",
+                Kind::List(&PLACE),
+                "where probes stand; each says which it is: `RELAYPROOF_REGION`",
+            )
+            .usual("none")
+            .shown("list of names or maps")
+            .example(r#"["hk", "usw"]"#),
+            Key::new(
+                "windows",
+                Kind::List(&Kind::Map(&WINDOW)),
+                "parts of the day that objectives refer to",
+            )
+            .usual("none")
+            .shown("list"),
         ],
         OVERLAID,
         &[
@@ -108,6 +129,88 @@ pub(super) static PROFILE: Table = table(
     ]],
 );
 
+static PLACE: Kind = Kind::Either(&[Kind::Name, Kind::Map(&REGION)]);
+
+pub(super) static REGION: Table = table(
+    "regions[]",
+    "Where a probe stands.",
+    &[&[
+        Key::new("name", Kind::Name, "name of the region")
+            .must()
+            .example(r#""hk""#),
+        Key::new(
+            "budget_share",
+            Kind::Share,
+            "its share of samples and money; all of them are 100%",
+        )
+        .usual("an even part of what is left"),
+    ]],
+);
+
+pub(super) static WINDOW: Table = table(
+    "windows[]",
+    "A part of the day; a sample belongs to every window that holds its planned start.",
+    &[&[
+        Key::new("name", Kind::Name, "name of the window")
+            .must()
+            .example(r#""peak""#),
+        Key::new(
+            "daily",
+            Kind::Daily,
+            "from when to when by the clock on the wall; it may cross midnight and belongs to the \
+             day on which it begins",
+        )
+        .usual("the whole day")
+        .example(r#""21:00-01:00""#),
+        Key::new("tz", Kind::Text, "IANA name of the time zone")
+            .usual("`UTC`")
+            .shown("name of a zone")
+            .example(r#""Asia/Shanghai""#),
+    ]],
+);
+
+pub(super) static BASELINE: Table = table(
+    "baseline",
+    "The trusted upstream itself: keys of a relay, and how often it is asked beside one.",
+    &[
+        &[
+            Key::new("name", Kind::Name, "its name")
+                .must()
+                .example(r#""official""#),
+            Key::new("base_url", Kind::Url, "as in `relays[]`")
+                .usual("required, or `simulate`")
+                .example(r#""https://api.example/v1""#),
+            Key::new(
+                "simulate",
+                Kind::Map(&SIMULATE),
+                "an embedded relay on loopback instead",
+            )
+            .usual("–"),
+            Key::new(
+                "pair",
+                Kind::Share,
+                "share of the slots that both are asked, within a second and in random order",
+            )
+            .usual("`10%`"),
+            Key::new(
+                "calibration",
+                Kind::Whole(20, 1000),
+                "calls of one fixed prompt to each relay and to the baseline, spread over the soak, \
+                 whose answers are compared: [signoff.md](signoff.md#signals)",
+            )
+            .usual("none"),
+            Key::new(
+                "pricing",
+                Kind::MapOf(&Kind::Map(&PRICE), 256),
+                "what it charges",
+            )
+            .usual("unknown")
+            .shown("map of models"),
+        ],
+        COMMON,
+    ],
+);
+
 pub(super) static DEFAULTS: Table = table("defaults", "Keys that every relay inherits.", &[COMMON]);
 
 pub(super) static RELAY: Table = table(
@@ -139,6 +242,13 @@ pub(super) static RELAY: Table = table(
                 "list the tests as ignored, with this reason",
             )
             .usual("–"),
+            Key::new(
+                "regions",
+                Kind::List(&Kind::Name),
+                "the regions from which it is sampled",
+            )
+            .usual("all of them")
+            .shown("list of names"),
             Key::new(
                 "pricing",
                 Kind::MapOf(&Kind::Map(&PRICE), 256),
@@ -595,10 +705,25 @@ pub(super) static SAMPLING: Table = table(
         .shown("whole number"),
         Key::new(
             "mode",
-            Kind::Words(|| vec!["burst"]),
-            "samples are drawn now",
+            words!(Timing),
+            "samples are drawn now, or spread over `duration` by `relayproof collect`",
         )
         .usual("`burst`"),
+        Key::new(
+            "duration",
+            Kind::Duration,
+            "over how long a soak is spread; a burst has none",
+        )
+        .usual("required for a soak")
+        .example(r#""7d""#),
+        Key::new(
+            "start",
+            Kind::Moment,
+            "when a soak begins, with its offset from UTC",
+        )
+        .usual("when it is first collected; required with several regions")
+        .shown("date and time")
+        .example(r#""2026-12-01T00:00:00Z""#),
         Key::new(
             "rate",
             Kind::Rate,
@@ -648,6 +773,12 @@ pub(super) static LIMITS: Table = table(
             "longest time of a cell; what is open then is inconclusive",
         )
         .example(r#""30m""#),
+        Key::new(
+            "max_cost",
+            Kind::Money,
+            "most money of the whole spec by the price tables, reserved before a call is sent",
+        )
+        .example(r#""25 USD""#),
     ]],
 );
 
@@ -703,6 +834,25 @@ pub(super) static JUDGE: Table = table(
             "count tokens as reported, or one for each content event",
         )
         .usual("`usage`"),
+        Key::new(
+            "scope",
+            words!(Scope),
+            "a verdict about the sampled moments, or about the days of a soak",
+        )
+        .usual("`campaign` for a soak, else `run`"),
+        Key::new(
+            "bucket",
+            Kind::Duration,
+            "how long one vote of a campaign lasts: five times as long as a disturbance",
+        )
+        .usual("`10m`")
+        .shown("1s to 1d"),
+        Key::new(
+            "min_days",
+            Kind::Whole(1, 366),
+            "days that a pass of a campaign needs",
+        )
+        .usual("`3`"),
     ]],
 );
 
@@ -724,6 +874,7 @@ pub(super) static SLO: Table = table(
             .usual("that of `judge`")
             .shown("percentage above 50%")
             .example(r#""99%""#),
+        Key::new("window", Kind::Name, "the window whose samples it is about").usual("all samples"),
     ]],
 );
 
