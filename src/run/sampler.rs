@@ -340,5 +340,6 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         windows: plan.windows.clone(),
         beside: cell.beside.clone(),
         pair_ppm: plan.pair_ppm,
+        segment: None,
     }
 }
