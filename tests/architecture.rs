@@ -97,6 +97,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "expect",
+            "measure",
             "observation",
             "plan",
             "stream",

@@ -1,11 +1,30 @@
 //! What samples cost, computed from the usage that the relay reports.
 //!
-//! What is not known is left out and counted, never taken for 0.
+//! What is not known is left out and counted, never taken for 0. What is estimated, because the
+//! relay reported no usage, is never added to what is known.
 
 use super::completed;
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Phase;
 use crate::plan::Price;
+
+/// What one sample cost, in US dollars, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Charge {
+    /// By the usage that the relay reported, or nothing where nothing can have been charged.
+    Known(f64),
+    /// By tokens that were counted on our side with the model's own tokenizer. A count of
+    /// characters is no estimate: it may be off by a factor.
+    Estimated(f64),
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl From<Option<f64>> for Charge {
+    fn from(known: Option<f64>) -> Self {
+        known.map_or(Self::Unknown, Self::Known)
+    }
+}
 
 /// What several samples cost together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,19 +33,27 @@ pub struct Cost {
     pub usd: f64,
     /// Samples whose cost is known.
     pub known: u64,
-    /// Samples whose cost is not.
+    /// US dollars of the samples whose cost is estimated; not in [`Cost::usd`].
+    pub estimated_usd: f64,
+    /// Samples whose cost is estimated.
+    pub estimated: u64,
+    /// Samples whose cost is neither.
     pub unknown: u64,
 }
 
 impl Cost {
     /// Counts one more sample.
-    pub fn add(&mut self, sample: Option<f64>) {
-        match sample {
-            Some(usd) => {
+    pub fn add(&mut self, sample: impl Into<Charge>) {
+        match sample.into() {
+            Charge::Known(usd) => {
                 self.usd += usd;
                 self.known += 1;
             }
-            None => self.unknown += 1,
+            Charge::Estimated(usd) => {
+                self.estimated_usd += usd;
+                self.estimated += 1;
+            }
+            Charge::Unknown => self.unknown += 1,
         }
     }
 }
@@ -51,7 +78,7 @@ impl Sample {
 ///
 /// The usage of an answer that broke off may be an early report, as some protocols send one with
 /// their first event, so it does not say what was charged.
-fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
+pub(super) fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
     let seen = &attempt.observation;
     if let Some(usage) = seen.usage {
         if !completed(seen) {
@@ -150,5 +177,9 @@ mod tests {
             cost.add(sample);
         }
         assert_eq!((cost.usd, cost.known, cost.unknown), (0.5, 2, 1));
+        // An estimate is never sold as known.
+        cost.add(Charge::Estimated(0.25));
+        assert_eq!((cost.usd, cost.known, cost.unknown), (0.5, 2, 1));
+        assert_eq!((cost.estimated_usd, cost.estimated), (0.25, 1));
     }
 }

@@ -19,6 +19,7 @@ use crate::evidence::{
     Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
 };
 use crate::measure::cost::Cost;
+use crate::measure::purse::{Allowance, Purse, Tariff};
 use crate::plan::{Cell, OtelSettings};
 use crate::probe::call::Said;
 use crate::probe::clock::Clock;
@@ -114,6 +115,7 @@ pub(super) async fn settle(
             endpoint: target.endpoint,
             run_id: &run_id,
             skip: recorder.next_index(),
+            allowance: allowance(planned, cell, &recorder.evidence),
             aside: aloud.then_some(&said),
         };
         drive(job, runner.cancel.clone(), &mut |sample| {
@@ -131,6 +133,26 @@ pub(super) async fn settle(
         path,
         sampled_here: true,
     })
+}
+
+/// What is left of the cell's part of the cost limit, after what is on record.
+///
+/// Slots before the last one on record that have no sample were sent and lost, and calls that were
+/// called off were sent as well. Those that were open behind the last one when a process was killed
+/// nobody knows of.
+fn allowance(planned: &Planned, cell: &Cell, evidence: &Evidence) -> Option<Allowance> {
+    let allowance = Allowance {
+        purse: Purse::new(planned.plan.cost_cap_of(cell)?),
+        tariff: Tariff::of(cell)?,
+    };
+    let counted = evidence.samples.iter().filter(|it| !it.warmup);
+    let (there, next) = counted.fold((0_u64, 0_u64), |(there, next), sample| {
+        (there + 1, next.max(sample.index.saturating_add(1)))
+    });
+    let closes = evidence.earlier.iter().chain(&evidence.close);
+    let abandoned: u64 = closes.map(|close| close.abandoned).sum();
+    allowance.spend(&evidence.samples, abandoned.max(next.saturating_sub(there)));
+    Some(allowance)
 }
 
 /// Writes, judges and announces samples as they come.
@@ -230,7 +252,10 @@ impl<'a> Recorder<'a> {
             reason: match driven.reason {
                 ended @ (CloseReason::Interrupted | CloseReason::Failed) => ended,
                 _ if self.judge.is_decided() => CloseReason::Decided,
-                ended @ (CloseReason::Decided | CloseReason::Budget | CloseReason::Limit) => ended,
+                ended @ (CloseReason::Decided
+                | CloseReason::Budget
+                | CloseReason::Limit
+                | CloseReason::Paused) => ended,
             },
             at_unix_ns: Clock::start().unix_ns(),
             abandoned: driven.abandoned,
