@@ -8,6 +8,7 @@ pub mod clock;
 mod descriptors;
 pub mod drive;
 pub mod endpoint;
+pub mod health;
 pub mod hooks;
 pub mod key;
 mod pace;

@@ -3,8 +3,10 @@
 //! Shared by the test harness and the command. Prints nothing; whoever runs it watches through
 //! [`Watch`].
 
+pub mod collect;
 mod continuation;
 mod folder;
+mod header;
 mod history;
 mod load;
 mod sampler;

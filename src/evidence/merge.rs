@@ -372,7 +372,9 @@ fn closes_of(origins: &[(&Part, Vec<String>)]) -> (Option<Close>, Vec<Close>) {
         .flat_map(|(part, _)| part.evidence.earlier.iter().chain(&part.evidence.close))
         .collect();
     all.sort_by_cached_key(|it| (it.at_unix_ns, text(it)));
-    let ended = origins.iter().all(|(part, _)| part.evidence.close.is_some());
+    let ended = origins
+        .iter()
+        .all(|(part, _)| part.evidence.close.is_some());
     let close = if ended { all.pop().cloned() } else { None };
     (close, all.into_iter().cloned().collect())
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use super::error::io_error;
 use super::file::End;
 use super::{
-    ChainValue, Close, Continued, Evidence, EvidenceError, Header, Reader, Sample, Segment, Session,
-    Skipped, Writer,
+    ChainValue, Close, Continued, Evidence, EvidenceError, Header, Reader, Sample, Segment,
+    Session, Skipped, Writer,
 };
 
 /// Bytes behind which a further file is begun, where nothing else is said.

@@ -240,9 +240,7 @@ mod tests {
     #[test]
     fn what_is_spent_and_reserved_never_passes_the_cap() {
         let purse = Purse::new(1.0);
-        let open: Vec<Reservation> = (0..5)
-            .filter_map(|_| purse.reserve(usd(0.3)))
-            .collect();
+        let open: Vec<Reservation> = (0..5).filter_map(|_| purse.reserve(usd(0.3))).collect();
         assert_eq!(open.len(), 3);
         assert_eq!(purse.reserved(), usd(0.9));
         let mut open = open.into_iter();

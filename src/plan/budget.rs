@@ -274,7 +274,10 @@ pub fn cost_of(cell: &Cell, calls: u64) -> Option<f64> {
 pub fn most_of_call(cell: &Cell) -> Option<f64> {
     let (prompt, answer) = parts_of_call(&cell.workload);
     let price = cell.price.as_ref()?;
-    let (fresh, cached) = (price.usd(prompt, 0, answer)?, price.usd(prompt, prompt, answer)?);
+    let (fresh, cached) = (
+        price.usd(prompt, 0, answer)?,
+        price.usd(prompt, prompt, answer)?,
+    );
     Some(fresh.max(cached))
 }
 

@@ -142,8 +142,13 @@ fn files_of_other_plans_are_refused_by_name() {
     }
     let mut b = part("b", 20, [sample(1, good())]);
     b.evidence.header.cell_id = "another".to_owned();
-    let text = merge_cell(vec![a.clone(), b.clone()]).unwrap_err().to_string();
-    assert!(text.contains("their cell_id differs (`cell`, `another`)"), "{text}");
+    let text = merge_cell(vec![a.clone(), b.clone()])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("their cell_id differs (`cell`, `another`)"),
+        "{text}"
+    );
     // Each cell has a record of its own.
     let ids: Vec<String> = merge(vec![a, b])
         .unwrap()
@@ -162,7 +167,9 @@ fn files_of_versions_without_a_core_digest_must_be_of_one_plan() {
         part
     };
     assert!(merge_cell(vec![old("a", "p"), old("b", "p")]).is_ok());
-    let text = merge_cell(vec![old("a", "p"), old("b", "q")]).unwrap_err().to_string();
+    let text = merge_cell(vec![old("a", "p"), old("b", "q")])
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("plan_digest"), "{text}");
 }
 
