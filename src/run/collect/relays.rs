@@ -9,7 +9,11 @@ use crate::evidence::Sample;
 use crate::plan::{Cell, Plan, Slot};
 use crate::probe::call::{Call, call_late};
 use crate::probe::cancel::Cancel;
+use crate::probe::descriptors::make_room;
 use crate::run::target::{Target, TargetError};
+
+/// Calls for whose sockets room is made in advance: more than a soak has open at a time.
+const ROOM: u64 = 256;
 
 /// Real relays, by the ids of their cells.
 pub struct Relays {
@@ -29,6 +33,7 @@ pub struct Unopened {
 impl Relays {
     /// Opens the relays of these cells, and says which cannot be.
     pub async fn open(plan: &Plan, cells: &[&Cell], base: &Path) -> (Self, Vec<Unopened>) {
+        make_room(ROOM).await;
         let (mut targets, mut unopened) = (HashMap::new(), Vec::new());
         for cell in cells {
             match Target::open(cell, base, plan.sampling.seed).await {
