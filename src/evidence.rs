@@ -124,18 +124,12 @@ pub struct Header {
     /// Share of the slots that the trusted upstream is asked too, in parts per million.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pair_ppm: u32,
+    /// Whether it asks the one prompt of a calibration; nothing is promised for it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calibration: bool,
     /// Where this file goes on with another one; absent in the first file of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,
-}
-
-/// That a file is not the first of its cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segment {
-    /// Which one it is, from 2.
-    pub number: u32,
-    /// The chain value at the end of the file before.
-    pub previous: ChainValue,
 }
 
 #[expect(
@@ -151,6 +145,15 @@ impl Header {
     pub fn pooled_name(&self) -> String {
         format!("{}/{}/{}", self.relay, self.model, self.workload)
     }
+}
+
+/// That a file is not the first of its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which one it is, from 2.
+    pub number: u32,
+    /// The chain value at the end of the file before.
+    pub previous: ChainValue,
 }
 
 /// A run that did not pass and was not continued but followed by a fresh one.

@@ -5,6 +5,7 @@
 
 pub mod about;
 mod bursts;
+pub mod campaign;
 pub mod judge;
 mod rule;
 mod seals;

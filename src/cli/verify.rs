@@ -128,7 +128,8 @@ fn evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
             ));
         }
         // A file that is named beside its folder is the same file.
-        let fresh = |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or(file.clone()));
+        let fresh =
+            |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
         files.extend(found.into_iter().filter(fresh));
     }
     if files.is_empty() {

@@ -216,9 +216,9 @@ fn begin(path: &Path, header: &Header) -> Result<Writer, EvidenceError> {
     // No reader takes it for evidence by its name; what a killed process left of it is written over.
     let draft = path.with_extension("jsonl.new");
     let file = fs::remove_file(&draft)
-        .or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
+        .or_else(|error| {
+            let absent = error.kind() == std::io::ErrorKind::NotFound;
+            if absent { Ok(()) } else { Err(error) }
         })
         .and_then(|()| {
             OpenOptions::new()

@@ -68,6 +68,23 @@ impl Sample {
             .sum()
     }
 
+    /// What the call cost, estimated where it is not known: an attempt without usage by our own
+    /// count of its tokens, where there is one. The prompt's count leaves out what a protocol puts
+    /// around the texts, and the answer's what was not to be seen.
+    pub fn charge(&self, price: &Price) -> Charge {
+        if let Some(known) = self.usd(price) {
+            return Charge::Known(known);
+        }
+        let estimated = |attempt: &Attempt| {
+            usd(attempt, price).or_else(|| {
+                let own = attempt.observation.own_count?;
+                price.usd(own.prompt, 0, own.answer)
+            })
+        };
+        let sum: Option<f64> = self.attempts.iter().map(estimated).sum();
+        sum.map_or(Charge::Unknown, Charge::Estimated)
+    }
+
     /// Tokens of the answer that the last attempt reports, reasoning included.
     pub fn output_tokens(&self) -> Option<u64> {
         self.attempts.last()?.observation.usage?.output
@@ -95,7 +112,7 @@ pub(super) fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::evidence::fixtures::*;
-    use crate::observation::{Observation, Usage};
+    use crate::observation::{Observation, OwnCount, Usage};
 
     const PRICE: Price = Price {
         input: 1.0,
@@ -168,6 +185,29 @@ mod tests {
         assert_eq!(micro_dollars(&sample(0, unsent)), Some(0.0));
         let cut = retried(0, vec![truncated(), whole()]);
         assert_eq!(cut.usd(&PRICE), None, "one unknown part makes all unknown");
+    }
+
+    #[test]
+    fn what_is_not_known_is_estimated_by_our_own_count_where_there_is_one() {
+        let known = answered(Some(100), None, Some(10));
+        let silent = |own_count| Observation {
+            usage: None,
+            own_count,
+            ..good()
+        };
+        let counted = silent(Some(OwnCount {
+            prompt: 90,
+            answer: 10,
+        }));
+        let charge = |sample: Sample| sample.charge(&PRICE);
+        assert!(matches!(charge(sample(0, known.clone())), Charge::Known(_)));
+        let Charge::Estimated(usd) = charge(retried(0, vec![counted.clone(), known])) else {
+            panic!("one part of it is no more than an estimate");
+        };
+        assert_eq!((usd * 1e6).round(), 90.0 + 20.0 + 120.0);
+        assert_eq!(charge(sample(0, silent(None))), Charge::Unknown);
+        let mixed = retried(0, vec![counted, silent(None)]);
+        assert_eq!(charge(mixed), Charge::Unknown);
     }
 
     #[test]

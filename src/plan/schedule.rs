@@ -77,17 +77,18 @@ impl Cell {
         pair_ppm: u32,
     ) -> impl Iterator<Item = Slot> + use<> {
         let own = self.id.clone();
-        let seed = sampling.seed.to_string();
+        let seed = sampling.seed;
+        let pair_ppm = beside.pair_ppm(pair_ppm);
         beside
             .slots(sampling)
             .filter(|slot| !slot.warmup)
             .filter_map(move |slot| {
-                let number = slot.index.to_string();
-                let drawn = |what: &str| number_of(&short_hash(&[what, &own, &seed, &number]));
-                if drawn("pair") % 1_000_000 >= u64::from(pair_ppm) {
+                if !is_paired(&own, seed, slot.index, pair_ppm) {
                     return None;
                 }
-                let shift = Duration::from_micros(drawn("shift") % APART_US);
+                let number = slot.index.to_string();
+                let shift =
+                    Duration::from_micros(drawn("shift", &own, seed, slot.index) % APART_US);
                 let first = Duration::from_micros(APART_US / 2);
                 Some(Slot {
                     start: (slot.start + shift).saturating_sub(first),
@@ -128,6 +129,23 @@ impl Cell {
 
 /// Between the earliest and the latest start of the other half of a pair, in microseconds.
 const APART_US: u64 = 1_000_000;
+
+/// Whether a slot is asked of the trusted upstream, too; `upstream` is the id of its cell.
+pub fn is_paired(upstream: &str, seed: u64, index: u64, pair_ppm: u32) -> bool {
+    drawn("pair", upstream, seed, index) % 1_000_000 < u64::from(pair_ppm)
+}
+
+fn drawn(what: &str, upstream: &str, seed: u64, index: u64) -> u64 {
+    let (seed, index) = (seed.to_string(), index.to_string());
+    number_of(&short_hash(&[what, upstream, &seed, &index]))
+}
+
+/// The planned starts of the samples of a cell that does not warm up, from its name alone: what
+/// evidence knows of it.
+pub fn starts(sampling: &Sampling, cell: &str) -> impl Iterator<Item = Duration> + use<> {
+    let mut starts = Starts::new(sampling, cell);
+    (0..sampling.max_samples).map(move |_| starts.next_start())
+}
 
 /// The first 13 hex digits of a hash as a number.
 fn number_of(hash: &str) -> u64 {

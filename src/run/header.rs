@@ -70,7 +70,8 @@ pub(super) fn header(plan: &Plan, cell: &Cell, origin: Origin) -> Header {
         regions: plan.regions.clone(),
         windows: plan.windows.clone(),
         beside: cell.beside.clone(),
-        pair_ppm: plan.pair_ppm,
+        pair_ppm: cell.pair_ppm(plan.pair_ppm),
+        calibration: cell.workload.calibration.is_some(),
         segment: None,
     }
 }

@@ -75,13 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_five_units_and_nothing_else_are_durations() {
+    fn the_six_units_and_nothing_else_are_durations() {
         assert_eq!(parse("250us"), Ok(Duration::from_micros(250)));
         assert_eq!(parse("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(parse("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(parse("7d"), Ok(Duration::from_secs(604_800)));
         for text in [
-            "", "s", "1", "1.5 s", "1.5sec", "1min", "-1s", "1e3s", ".5s", "1.s", "1..5s", "1d",
+            "", "s", "1", "1.5 s", "1.5sec", "1min", "-1s", "1e3s", ".5s", "1.s", "1..5s", "1w",
             "9999999h", "0s", "0.0001us", "1s2ms", "inf", "NaNs",
         ] {
             assert!(parse(text).is_err(), "{text}");
@@ -99,6 +100,6 @@ mod tests {
         assert_eq!(parse_or_zero("0s"), Ok(Duration::ZERO));
         assert_eq!(parse_or_zero("0"), Ok(Duration::ZERO));
         assert!(parse("0s").is_err());
-        assert!(parse_or_zero("0d").is_err());
+        assert!(parse_or_zero("0w").is_err());
     }
 }

@@ -51,14 +51,20 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelayS
         Some(read) => read?,
         None => Vec::new(),
     };
+    let ignored = map.get(r, "ignored").and_then(|item| item.text(r));
     let read = one(r, item, map, own, true)?;
-    Some(RelaySpec { regions, ..read })
+    Some(RelaySpec {
+        regions,
+        ignored: ignored.map(str::to_owned),
+        ..read
+    })
 }
 
 /// Reads the trusted upstream. `own` is the map without what it inherits.
 pub(super) fn read_baseline(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelaySpec> {
     let mut map = item.map(r)?;
     map.get(r, "pair");
+    map.get(r, "calibration");
     one(r, item, map, own, false)
 }
 
@@ -73,7 +79,6 @@ fn one(
     let name = map
         .need(r, "name", "give each relay a name: `- name: alpha`")
         .and_then(|item| name(r, &item));
-    let ignored = map.get(r, "ignored").and_then(|item| item.text(r));
     let common = common(r, &mut map);
     let endpoint = endpoint(r, &mut map);
     let simulated = map.has("simulate");
@@ -119,7 +124,7 @@ fn one(
     Some(RelaySpec {
         relay,
         models: models?,
-        ignored: ignored.map(str::to_owned),
+        ignored: None,
         pricing: pricing.unwrap_or_default(),
         regions: Vec::new(),
     })

@@ -35,6 +35,15 @@ impl Buckets {
         }
     }
 
+    /// Samples that lie in buckets of a fixed width already, in nanoseconds.
+    pub(super) const fn of(width: u64, counts: Vec<Tally>) -> Self {
+        Self {
+            origin: Some(0),
+            width,
+            counts,
+        }
+    }
+
     /// Counts a sample that started `at` so many nanoseconds.
     pub(super) fn take(&mut self, at: u64, good: bool) {
         let since = at.saturating_sub(*self.origin.get_or_insert(at));

@@ -488,40 +488,45 @@ impl Track {
     }
 
     fn worst(&self) -> f64 {
-        match (
-            self.objective.metric.direction(),
-            self.objective.metric.unit(),
-        ) {
-            (Direction::Higher, _) => 0.0,
-            (Direction::Lower, Unit::YesNo) => 1.0,
-            (Direction::Lower, Unit::Seconds | Unit::PerSecond) => f64::INFINITY,
-        }
+        worst(&self.objective)
     }
 
     /// The observed statistic, and whether it falls among the failures.
     fn observed(&self) -> (Option<f64>, bool) {
-        let n = self.values.len() as u64;
-        let value = match self.objective.statistic {
-            Statistic::Mean | Statistic::Rate => {
-                (n > 0).then(|| self.values.iter().sum::<f64>() / float(n))
-            }
-            Statistic::Quantile(ppm) => {
-                let rank = match self.objective.metric.direction() {
-                    Direction::Lower => quantile::nearest_rank(n, ppm),
-                    Direction::Higher => quantile::nearest_rank_from_top(n, ppm),
-                };
-                rank.and_then(|rank| usize::try_from(rank - 1).ok())
-                    .map(|place| {
-                        let mut values = self.values.clone();
-                        *values.select_nth_unstable_by(place, f64::total_cmp).1
-                    })
-            }
-        };
-        match value {
-            Some(value) if value.is_finite() => (Some(value), false),
-            Some(_) => (None, true),
-            None => (None, false),
+        observed(&self.objective, &self.values)
+    }
+}
+
+/// The value of a sample that failed.
+pub(super) const fn worst(objective: &Objective) -> f64 {
+    match (objective.metric.direction(), objective.metric.unit()) {
+        (Direction::Higher, _) => 0.0,
+        (Direction::Lower, Unit::YesNo) => 1.0,
+        (Direction::Lower, Unit::Seconds | Unit::PerSecond) => f64::INFINITY,
+    }
+}
+
+/// The observed statistic of values, and whether it falls among the failures.
+pub(super) fn observed(objective: &Objective, values: &[f64]) -> (Option<f64>, bool) {
+    let n = values.len() as u64;
+    let value = match objective.statistic {
+        Statistic::Mean | Statistic::Rate => (n > 0).then(|| values.iter().sum::<f64>() / float(n)),
+        Statistic::Quantile(ppm) => {
+            let rank = match objective.metric.direction() {
+                Direction::Lower => quantile::nearest_rank(n, ppm),
+                Direction::Higher => quantile::nearest_rank_from_top(n, ppm),
+            };
+            rank.and_then(|rank| usize::try_from(rank - 1).ok())
+                .map(|place| {
+                    let mut values = values.to_vec();
+                    *values.select_nth_unstable_by(place, f64::total_cmp).1
+                })
         }
+    };
+    match value {
+        Some(value) if value.is_finite() => (Some(value), false),
+        Some(_) => (None, true),
+        None => (None, false),
     }
 }
 

@@ -1,0 +1,592 @@
+//! A soak, judged: every objective in every window and region, one stretch of time one vote.
+//!
+//! The samples of a stretch may hang together as they like, so it votes once, however many of them
+//! it holds. A pass is said at the end only and speaks of the days that were sampled; a violation may
+//! be shown before. Made from evidence alone: which slots were planned follows from its headers.
+
+mod beside;
+mod count;
+mod coverage;
+mod decide;
+mod regions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use beside::{Beside, Finding};
+pub use coverage::{Coverage, Gap};
+pub use regions::AgainstRest;
+
+use self::count::{Count, Place};
+use self::decide::{Rules, decide};
+use super::summary::Overall;
+use super::{Decision, Effect, Verdict, effect};
+use crate::evidence::{Evidence, Sample};
+use crate::observation::named;
+use crate::plan::budget::{self, Outlook};
+use crate::plan::window::{Calendar, Day, UTC};
+use crate::plan::{self, Judging, Mode, Timing};
+use crate::spec::objective::Objective;
+
+/// How long after its last slot a stretch of time may still get answers: four attempts with their
+/// waits fit in.
+pub const CLOSING: Duration = Duration::from_secs(600);
+
+/// One slot in so many may be missing from a pass.
+const MISSING_ONE_IN: u64 = 10;
+
+/// A soak, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Campaign {
+    /// Name of the spec.
+    pub spec: String,
+    /// SHA-256 of its text, hex.
+    pub spec_sha256: String,
+    /// Digest of the plan.
+    pub plan_digest: String,
+    /// When it began, nanoseconds since the epoch.
+    pub start_unix_ns: u64,
+    /// When its last slot is due.
+    pub end_unix_ns: u64,
+    /// What is looked at: slots after this moment are not due yet.
+    pub as_of_unix_ns: u64,
+    /// Whether all of it is over; until then nothing passes.
+    pub is_final: bool,
+    /// Length of one vote in seconds.
+    pub bucket_s: f64,
+    /// Days that a pass needs.
+    pub min_days: u32,
+    /// What relays are asked, regions put together.
+    pub pools: Vec<Pool>,
+}
+
+/// Relay × model × workload, all regions together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    /// `relay/model/workload`.
+    pub name: String,
+    /// The relay.
+    pub relay: String,
+    /// The model.
+    pub model: String,
+    /// The workload.
+    pub workload: String,
+    /// How it is judged.
+    pub judging: Judging,
+    /// Every objective in every window and region.
+    pub rows: Vec<Row>,
+    /// Planned against taken samples, of its cells and of the trusted upstream beside them.
+    pub coverage: Vec<Coverage>,
+}
+
+/// One objective in one window and region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What is promised.
+    pub objective: Objective,
+    /// The window; `None`: all samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// The region; `None`: all of them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// What its decision does.
+    pub role: Role,
+    /// What was decided. Counts are of samples, bounds are of votes.
+    pub verdict: Verdict,
+    /// Votes that were cast.
+    pub votes: u64,
+    /// Votes of the whole soak, had every slot been answered.
+    pub planned_votes: u64,
+    /// Samples and failures of each day, by the calendar of the window.
+    pub days: Vec<DayCount>,
+    /// The trusted upstream, asked the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+    /// This region against the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_rest: Option<AgainstRest>,
+    /// The first failing samples.
+    pub failing: Vec<Failing>,
+}
+
+named! {
+    /// What the decision of a row does.
+    Role {
+        /// It decides about the relay.
+        Gate = "gate",
+        /// A violation decides; too few votes for a pass of its own.
+        Guard = "guard",
+        /// It is shown and decides nothing.
+        Shown = "shown",
+    }
+}
+
+/// Samples of one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DayCount {
+    /// The day.
+    pub day: Day,
+    /// Samples that counted.
+    pub n: u64,
+    /// Failures among them.
+    pub failures: u64,
+}
+
+/// A failing sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// Its cell.
+    pub cell: String,
+    /// Its slot.
+    pub index: u64,
+    /// Its trace.
+    pub trace_id: String,
+}
+
+/// Why evidence cannot be judged as a campaign.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// No file.
+    #[error("no evidence of a soak")]
+    Nothing,
+    /// Evidence of a run among that of a soak.
+    #[error("`{cell}` of {run} was not sampled as a soak: judge it on its own")]
+    NotASoak {
+        /// The cell.
+        cell: String,
+        /// Its run.
+        run: String,
+    },
+    /// Evidence of two plans.
+    #[error(
+        "evidence of two plans: `{cell}` is of {found:.12}, the files before it of {wanted:.12}; \
+         judge one spec at a time"
+    )]
+    TwoPlans {
+        /// The cell.
+        cell: String,
+        /// Its plan.
+        found: String,
+        /// The plan of the others.
+        wanted: String,
+    },
+    /// The same cell in two pieces of evidence.
+    #[error("`{cell}` is there twice: merge its files first")]
+    Twice {
+        /// The cell.
+        cell: String,
+    },
+    /// A time zone that this version does not know.
+    #[error("the time zone `{zone}` is not known to this version")]
+    Zone {
+        /// Its name.
+        zone: String,
+    },
+}
+
+impl Campaign {
+    /// What all pools come to.
+    pub fn overall(&self) -> Overall {
+        let pools = self.pools.iter().map(Pool::overall);
+        pools.max().unwrap_or(Overall::Nothing)
+    }
+
+    /// What each relay comes to, in the order of the evidence.
+    pub fn relays(&self) -> Vec<(&str, Overall)> {
+        let mut relays: Vec<(&str, Overall)> = Vec::new();
+        for pool in &self.pools {
+            let overall = pool.overall();
+            match relays.iter_mut().find(|(name, _)| *name == pool.relay) {
+                Some((_, so_far)) => *so_far = overall.max(*so_far),
+                None => relays.push((&pool.relay, overall)),
+            }
+        }
+        relays
+    }
+}
+
+impl Pool {
+    /// What the rows that decide come to; without a sample, nothing was measured.
+    pub fn overall(&self) -> Overall {
+        // A calibration promises nothing.
+        if self.rows.is_empty() {
+            return Overall::Pass;
+        }
+        let upstream = |coverage: &&Coverage| coverage.beside.is_none();
+        let own = self.coverage.iter().filter(upstream);
+        if own.map(|it| it.taken).sum::<u64>() == 0 {
+            return Overall::Nothing;
+        }
+        let rows = self.rows.iter().map(|row| row.comes_to(&self.judging));
+        rows.max().unwrap_or(Overall::Pass)
+    }
+}
+
+impl Row {
+    /// What the row does to the relay.
+    pub fn comes_to(&self, judging: &Judging) -> Overall {
+        let violated = self.verdict.decision == Decision::Violated;
+        let weighs = match self.role {
+            Role::Gate => true,
+            Role::Guard => violated,
+            Role::Shown => false,
+        };
+        if !weighs || effect(&self.verdict, &self.objective, judging) != Effect::Failure {
+            Overall::Pass
+        } else if violated {
+            Overall::Violated
+        } else {
+            Overall::Inconclusive
+        }
+    }
+
+    /// The day with the largest share of failures; `None` without a sample.
+    pub fn worst_day(&self) -> Option<DayCount> {
+        let sampled = self.days.iter().filter(|day| day.n > 0);
+        // Shares as products, so that equal ones are equal; of equal ones the first day.
+        let worse = |a: &&DayCount, b: &&DayCount| {
+            let (of_a, of_b) = (
+                u128::from(a.failures) * u128::from(b.n),
+                u128::from(b.failures) * u128::from(a.n),
+            );
+            of_a.cmp(&of_b).then(b.day.cmp(&a.day))
+        };
+        sampled.max_by(worse).copied()
+    }
+}
+
+/// Judges the evidence of one soak: one piece for each cell, those of the trusted upstream among
+/// them. Slots after `as_of_unix_ns` are not due yet.
+///
+/// # Errors
+/// When it is not evidence of one soak, each cell once.
+pub fn judge_campaign(
+    evidence: &[Evidence],
+    as_of_unix_ns: u64,
+) -> Result<Campaign, CampaignError> {
+    let soak = Soak::of(evidence, as_of_unix_ns)?;
+    let mut names: Vec<String> = Vec::new();
+    for cell in soak.cells.iter().filter(|cell| !cell.is_upstream()) {
+        let name = cell.evidence.header.pooled_name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let pools: Result<Vec<Pool>, CampaignError> =
+        names.into_iter().map(|name| soak.pool(name)).collect();
+    let header = &soak.first().header;
+    Ok(Campaign {
+        spec: header.spec_name.clone(),
+        spec_sha256: header.spec_sha256.clone(),
+        plan_digest: header.plan_digest.clone(),
+        start_unix_ns: soak.start,
+        end_unix_ns: soak.end,
+        as_of_unix_ns,
+        is_final: soak.is_final(),
+        bucket_s: header.judge.bucket.as_secs_f64(),
+        min_days: header.judge.min_days,
+        pools: pools?,
+    })
+}
+
+/// Everything that the rows of a campaign are made from.
+struct Soak<'a> {
+    cells: Vec<Cell<'a>>,
+    start: u64,
+    end: u64,
+    as_of: u64,
+    /// Stretches in which a region sampled anything at all.
+    present: BTreeMap<String, BTreeSet<u64>>,
+}
+
+/// One cell, its planned starts beside what became of them.
+struct Cell<'a> {
+    evidence: &'a Evidence,
+    slots: Vec<Planned<'a>>,
+}
+
+/// A slot, and the sample that it led to.
+#[derive(Clone, Copy)]
+struct Planned<'a> {
+    index: u64,
+    /// From the start of the soak.
+    start: Duration,
+    /// The sample, where it says something of the relay.
+    sample: Option<&'a Sample>,
+}
+
+impl Cell<'_> {
+    const fn is_upstream(&self) -> bool {
+        self.evidence.header.beside.is_some()
+    }
+
+    fn region(&self) -> &str {
+        self.evidence.header.region.as_deref().unwrap_or_default()
+    }
+}
+
+impl<'a> Soak<'a> {
+    fn of(evidence: &'a [Evidence], as_of: u64) -> Result<Self, CampaignError> {
+        let first = &evidence.first().ok_or(CampaignError::Nothing)?.header;
+        let mut seen = BTreeSet::new();
+        for one in evidence {
+            let header = &one.header;
+            let cell = || header.cell.clone();
+            if header.sampling.mode != Timing::Soak {
+                let run = header.run_id.clone();
+                return Err(CampaignError::NotASoak { cell: cell(), run });
+            }
+            if header.plan_digest != first.plan_digest {
+                return Err(CampaignError::TwoPlans {
+                    cell: cell(),
+                    found: header.plan_digest.clone(),
+                    wanted: first.plan_digest.clone(),
+                });
+            }
+            if !seen.insert(&header.cell_id) {
+                return Err(CampaignError::Twice { cell: cell() });
+            }
+        }
+        let duration = first.sampling.duration.unwrap_or_default();
+        let start = first.started_unix_ns;
+        let mut cells: Vec<Cell<'_>> = evidence.iter().map(|one| cell(one, evidence)).collect();
+        // In the order of their names, whatever the order of the files.
+        cells.sort_by(|a, b| a.evidence.header.cell.cmp(&b.evidence.header.cell));
+        let bucket = first.judge.bucket;
+        let mut present: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        for cell in &cells {
+            let stretches = present.entry(cell.region().to_owned()).or_default();
+            let taken = cell.slots.iter().filter(|slot| slot.sample.is_some());
+            stretches.extend(taken.map(|slot| stretch(slot.start, bucket)));
+        }
+        Ok(Self {
+            cells,
+            start,
+            end: start.saturating_add(nanos(duration)),
+            as_of,
+            present,
+        })
+    }
+
+    fn first(&self) -> &'a Evidence {
+        // `of` refuses evidence without a file.
+        self.cells[0].evidence
+    }
+
+    fn is_final(&self) -> bool {
+        self.end.saturating_add(nanos(CLOSING)) <= self.as_of
+    }
+
+    /// Whether all answers of a stretch that begins with this slot's are in.
+    fn is_due(&self, start: Duration, bucket: Duration) -> bool {
+        let next = u32::try_from(stretch(start, bucket) + 1).unwrap_or(u32::MAX);
+        let closes = nanos(bucket.saturating_mul(next)).saturating_add(nanos(CLOSING));
+        self.is_final() || self.start.saturating_add(closes) <= self.as_of
+    }
+
+    fn upstream_of(&self, cell: &Cell<'_>) -> Option<&Cell<'a>> {
+        let name = cell.evidence.header.cell.as_str();
+        let beside = |it: &&Cell<'_>| it.evidence.header.beside.as_deref() == Some(name);
+        self.cells.iter().find(beside)
+    }
+
+    fn pool(&self, name: String) -> Result<Pool, CampaignError> {
+        let cells: Vec<&Cell<'_>> = self
+            .cells
+            .iter()
+            .filter(|cell| !cell.is_upstream() && cell.evidence.header.pooled_name() == name)
+            .collect();
+        let Some(first) = cells.first() else {
+            return Err(CampaignError::Nothing);
+        };
+        let header = &first.evidence.header;
+        let mut rows = Vec::new();
+        for objective in &header.objectives {
+            rows.extend(self.rows(objective, objective.window.as_deref(), &cells)?);
+            if objective.window.is_none() {
+                for window in header.windows.iter().filter(|it| it.daily.is_some()) {
+                    let shown = self.rows(objective, Some(&window.name), &cells)?;
+                    rows.extend(shown.into_iter().map(|row| Row {
+                        role: Role::Shown,
+                        ..row
+                    }));
+                }
+            }
+        }
+        let coverage = cells
+            .iter()
+            .copied()
+            .chain(cells.iter().filter_map(|cell| self.upstream_of(cell)))
+            .map(|cell| Coverage::of(self, cell))
+            .collect();
+        Ok(Pool {
+            name,
+            relay: header.relay.clone(),
+            model: header.model.clone(),
+            workload: header.workload.clone(),
+            judging: header.judge.clone(),
+            rows,
+            coverage,
+        })
+    }
+
+    /// One objective in one window: all regions together, then each of them.
+    fn rows(
+        &self,
+        objective: &Objective,
+        window: Option<&str>,
+        cells: &[&Cell<'_>],
+    ) -> Result<Vec<Row>, CampaignError> {
+        let header = &self.first().header;
+        let named = window.and_then(|name| header.windows.iter().find(|it| it.name == name));
+        let calendar = match named {
+            Some(window) => Calendar::of(window),
+            None => Calendar::days(UTC),
+        };
+        let zone = || named.map_or_else(|| UTC.to_owned(), |window| window.zone.clone());
+        let calendar = calendar.ok_or_else(|| CampaignError::Zone { zone: zone() })?;
+        let counts: Vec<Count> = cells
+            .iter()
+            .map(|cell| {
+                let place = Place {
+                    soak: self,
+                    cell,
+                    upstream: self.upstream_of(cell),
+                    calendar: &calendar,
+                };
+                Count::of(objective, &place)
+            })
+            .collect();
+        let judging = &cells[0].evidence.header.judge;
+        let accounts = budget::accounts(
+            &cells[0].evidence.header.objectives,
+            cells[0].evidence.header.seal_allowance_ppm,
+        );
+        let regions = u32::try_from(counts.len()).unwrap_or(u32::MAX);
+        // Where each region has votes enough for a pass of its own, each of them has to pass.
+        let clean = Outlook::among(objective, judging, accounts).map(|it| it.clean_samples());
+        let each_can_pass = judging.mode == Mode::Guard
+            || counts
+                .iter()
+                .all(|count| clean.is_none_or(|n0| count.planned_votes() >= n0));
+        let apart = regions > 1 && each_can_pass;
+        let rules = |accounts: u32| Rules {
+            objective,
+            judging,
+            accounts,
+            is_final: self.is_final(),
+            seal_allowance_ppm: cells[0].evidence.header.seal_allowance_ppm,
+        };
+        let row = |count: &Count, region: Option<String>, role: Role, accounts: u32| {
+            let beside = count.beside(objective, judging, self.is_final());
+            let (verdict, votes) = decide(count, &rules(accounts), beside.as_ref());
+            Row {
+                objective: objective.clone(),
+                window: window.map(str::to_owned),
+                region,
+                role,
+                verdict,
+                votes,
+                planned_votes: count.planned_votes(),
+                days: count.days(),
+                beside,
+                against_rest: None,
+                failing: count.failing().to_vec(),
+            }
+        };
+        let together = counts.iter().fold(Count::default(), Count::with);
+        let mut rows = vec![row(
+            &together,
+            None,
+            if apart { Role::Shown } else { Role::Gate },
+            accounts,
+        )];
+        if regions > 1 {
+            let role = if apart { Role::Gate } else { Role::Guard };
+            let split = if apart {
+                accounts
+            } else {
+                accounts.saturating_mul(regions)
+            };
+            let against = regions::against_rest(&counts);
+            for ((cell, count), against) in cells.iter().zip(&counts).zip(against) {
+                let region = Some(cell.region().to_owned());
+                rows.push(Row {
+                    against_rest: against,
+                    ..row(count, region, role, split)
+                });
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The slots of a cell; of the trusted upstream those of its pairs.
+fn cell<'a>(evidence: &'a Evidence, all: &'a [Evidence]) -> Cell<'a> {
+    let header = &evidence.header;
+    let taken: BTreeMap<u64, &Sample> = evidence
+        .samples
+        .iter()
+        .filter(|sample| sample.counts())
+        .map(|sample| (sample.index, sample))
+        .collect();
+    let slot = |(index, start): (u64, Duration)| Planned {
+        index,
+        start,
+        sample: taken.get(&index).copied(),
+    };
+    let slots = match &header.beside {
+        None => (0..)
+            .zip(plan::starts(&header.sampling, &header.cell))
+            .map(slot)
+            .collect(),
+        Some(beside) => {
+            // Its own starts lie within half a second of those that it is paired with.
+            let sampling = all
+                .iter()
+                .find(|it| it.header.cell == *beside)
+                .map_or(&header.sampling, |it| &it.header.sampling);
+            (0..)
+                .zip(plan::starts(sampling, beside))
+                .filter(|(index, _)| {
+                    plan::is_paired(&header.cell_id, sampling.seed, *index, header.pair_ppm)
+                })
+                .map(slot)
+                .collect()
+        }
+    };
+    Cell { evidence, slots }
+}
+
+/// The stretch of time that holds an offset from the start.
+fn stretch(start: Duration, bucket: Duration) -> u64 {
+    u64::try_from(start.as_micros() / bucket.as_micros().max(1)).unwrap_or(u64::MAX)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.objective.text)?;
+        if let Some(window) = self
+            .window
+            .as_ref()
+            .filter(|_| self.objective.window.is_none())
+        {
+            write!(f, " @{window}")?;
+        }
+        match &self.region {
+            Some(region) => write!(f, " in {region}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
