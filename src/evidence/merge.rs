@@ -311,10 +311,18 @@ fn samples_of(parts: &[&Part]) -> (Vec<Sample>, u64, Vec<Contradiction>) {
 /// A part for each thing that was written, and the files that are copies of its beginning: a copy
 /// that was made while the probe still wrote has no closing line, and that of the whole counts.
 fn origins_of<'a>(parts: &[&'a Part]) -> Vec<(&'a Part, Vec<String>)> {
-    let mut origins: BTreeMap<(u64, &str, &str), Vec<&Part>> = BTreeMap::new();
+    let mut origins: BTreeMap<_, Vec<&Part>> = BTreeMap::new();
     for &part in parts {
         let header = &part.evidence.header;
-        let key = (header.started_unix_ns, &*header.run_id, &*header.host);
+        // All files of a soak share beginning and name; who collected first tells them apart.
+        let first = part.evidence.sessions.first();
+        let first = first.map(|it| (it.at_unix_ns, it.pid, it.boot_id.as_deref()));
+        let key = (
+            header.started_unix_ns,
+            &*header.run_id,
+            &*header.host,
+            first,
+        );
         origins.entry(key).or_default().push(part);
     }
     origins
