@@ -32,9 +32,9 @@ pub mod report;
 pub mod run;
 #[cfg(feature = "harness")]
 pub mod session;
-pub mod signals;
 #[cfg(feature = "sign")]
 pub mod sign;
+pub mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;

@@ -63,6 +63,28 @@ pub struct Plan {
     pub baselines: Vec<Cell>,
 }
 
+impl Plan {
+    /// What calls from a region may cost together, in US dollars: its share of `limits.max_cost`,
+    /// for relays and the trusted upstream. `None` where the spec has no such limit.
+    pub fn cost_cap(&self, region: Option<&str>) -> Option<f64> {
+        let cap = self.sampling.max_cost_usd?;
+        let share = region.and_then(|name| self.regions.iter().find(|it| it.name == name));
+        Some(share.map_or(cap, |it| cap * f64::from(it.share_ppm) / 1e6))
+    }
+
+    /// What the calls of one cell of a burst may cost, in US dollars: an even part of what its
+    /// region has, so that processes that sample one cell each need not ask each other.
+    pub fn cost_cap_of(&self, cell: &Cell) -> Option<f64> {
+        let region = cell.region.as_ref().map(|it| it.name.as_str());
+        let there = self
+            .cells
+            .iter()
+            .filter(|it| it.region.as_ref().map(|it| it.name.as_str()) == region);
+        let cells = u32::try_from(there.count()).unwrap_or(u32::MAX);
+        Some(self.cost_cap(region)? / f64::from(cells.max(1)))
+    }
+}
+
 /// Where a probe stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {

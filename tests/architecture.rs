@@ -101,6 +101,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "expect",
+            "measure",
             "observation",
             "plan",
             "stream",

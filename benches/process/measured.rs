@@ -161,6 +161,7 @@ fn probe(
         endpoint,
         run_id: "bench",
         skip: 0,
+        allowance: None,
         aside: None,
     };
     let (_switch, cancel) = cancel_pair();
