@@ -91,7 +91,7 @@ enum Command {
     Compare(compare::Args),
     /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
     Export(export::Args),
-    /// Say whether a trace backend holds what the evidence says
+    /// Say whether evidence is as it was written, and whether a trace backend holds what it says
     Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),

@@ -4,13 +4,25 @@
 //! Line 1 is a [`Header`]; each further line is a [`Line`]. A line is written with one `write`
 //! before its sample counts. No presentation here, and nothing secret: prompts, answers, keys and
 //! header values are not part of any type in this module.
+//!
+//! Each line ends with a value that follows from the line and the value before it ([`chain`]), so
+//! that what was changed afterwards can be found ([`check()`]).
 
+pub mod chain;
+pub mod check;
+mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod ids;
+pub mod merge;
+mod segments;
 
-pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
+pub use chain::{ChainValue, root};
+pub use check::{check, check_all};
+pub use error::EvidenceError;
+pub use file::{Evidence, MAX_LINE, Reader, Writer, last_header, read};
+pub use segments::{SEGMENT_BYTES, Segments, read_segments, segment_files, segment_path};
 
 use std::fmt;
 use std::time::Duration;
@@ -112,6 +124,9 @@ pub struct Header {
     /// Share of the slots that the trusted upstream is asked too, in parts per million.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pair_ppm: u32,
+    /// Where this file goes on with another one; absent in the first file of a cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Segment>,
 }
 
 #[expect(
@@ -127,6 +142,15 @@ impl Header {
     pub fn pooled_name(&self) -> String {
         format!("{}/{}/{}", self.relay, self.model, self.workload)
     }
+}
+
+/// That a file is not the first of its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which one it is, from 2.
+    pub number: u32,
+    /// The chain value at the end of the file before.
+    pub previous: ChainValue,
 }
 
 /// A run that did not pass and was not continued but followed by a fresh one.
@@ -206,6 +230,12 @@ pub struct Continued {
 }
 
 impl Header {
+    /// The chain value that the header's line follows.
+    pub fn chain_start(&self) -> ChainValue {
+        self.segment
+            .map_or(ChainValue::START, |segment| segment.previous)
+    }
+
     /// Takes over the budget of a run that goes on.
     fn go_on_with(&mut self, continued: &Continued) {
         self.plan_digest.clone_from(&continued.plan_digest);

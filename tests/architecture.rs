@@ -190,6 +190,9 @@ const PURE: &[&str] = &[
     "report",
 ];
 
+/// Pure parts of modules that are not.
+const PURE_PARTS: &[&str] = &["src/evidence/chain", "src/evidence/merge"];
+
 /// What a pure module may not name outside its tests.
 const IMPURE: &[&str] = &[
     "std::env",
@@ -253,8 +256,14 @@ fn each_outside_crate_has_one_owner() {
 #[test]
 fn the_pure_core_touches_nothing_outside_itself() {
     let mut wrong = Vec::new();
+    for part in PURE_PARTS {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{part}.rs"));
+        assert!(file.is_file(), "{} is not there", file.display());
+    }
     for (path, module, code) in sources() {
-        if !PURE.contains(&module.as_str()) {
+        let shown = path.to_string_lossy().replace('\\', "/");
+        let part = PURE_PARTS.iter().any(|part| shown.contains(part));
+        if !PURE.contains(&module.as_str()) && !part {
             continue;
         }
         for (number, line) in code.lines().enumerate() {

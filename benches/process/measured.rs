@@ -334,6 +334,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives: cell.objectives.clone(),
         price: cell.price,

@@ -300,6 +300,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives,
         price: None,

@@ -335,6 +335,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         spec_cells: Some(plan.cells.len() as u64),
         propagation: cell.relay.propagate,
         earlier_runs: Vec::new(),
+        segment: None,
         region: cell.region.as_ref().map(|region| region.name.clone()),
         regions: plan.regions.clone(),
         windows: plan.windows.clone(),

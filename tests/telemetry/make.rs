@@ -99,6 +99,7 @@ pub(crate) fn header() -> Header {
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives: vec![objective()],
         price: None,
