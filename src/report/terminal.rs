@@ -159,7 +159,7 @@ fn line(
     let text = format!(
         "{:<width$}  {}",
         objective.text,
-        said(summary, objective, verdict)
+        said(&summary.judging, objective, verdict)
     );
     let hanging = format!("\n{}", " ".repeat(indent + FIRST));
     let lines = folded(&text, COLUMNS - FIRST - indent);
