@@ -2,6 +2,7 @@
 //! decides nothing; the sign-off document counts and ranks what evidence holds.
 
 pub mod annotations;
+pub mod campaign;
 pub mod compared;
 #[cfg(feature = "reports")]
 pub mod curves;

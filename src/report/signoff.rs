@@ -6,6 +6,8 @@
 
 mod blocks;
 mod exceptions;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod gathered;
 mod markdown;
 mod provenance;
@@ -16,6 +18,7 @@ mod untested;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use blocks::paired;
 pub use blocks::{Block, Column, Inline, Mark, Part, Picture, parts};
 pub use exceptions::{Exception, ExceptionKind};
 pub use gathered::{

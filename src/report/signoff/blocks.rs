@@ -336,7 +336,7 @@ fn objective(row: &Row, rules: &[&str]) -> (Option<Mark>, Vec<Vec<Inline>>) {
 }
 
 /// What pairs say, in words.
-pub(in super::super) fn paired(beside: &Beside) -> String {
+pub(in crate::report) fn paired(beside: &Beside) -> String {
     let finding = match beside.finding {
         Finding::RelayAddsFailures => "the relay adds failures",
         Finding::NotTheRelay => "not the relay",

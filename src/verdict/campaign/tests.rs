@@ -1,7 +1,5 @@
 //! Judged against weeks that were made up.
 
-use std::time::Duration;
-
 use super::fixtures::{DAY, HOUR, PROMISES, at, recorded, week, week_of};
 use super::*;
 use crate::evidence::fixtures::{good, header, refused, slow};
