@@ -124,6 +124,9 @@ pub struct Header {
     /// Share of the slots that the trusted upstream is asked too, in parts per million.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pair_ppm: u32,
+    /// Whether it asks the one prompt of a calibration; nothing is promised for it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calibration: bool,
     /// Where this file goes on with another one; absent in the first file of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,

@@ -32,6 +32,7 @@ pub mod report;
 pub mod run;
 #[cfg(feature = "harness")]
 pub mod session;
+pub mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;

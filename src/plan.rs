@@ -395,15 +395,25 @@ impl Cell {
 
     /// How its own samples are drawn: a region takes its share of them, rounded up, and of the rate.
     pub fn sampling(&self, all: &Sampling) -> Sampling {
-        let Some(region) = &self.region else {
-            return all.clone();
-        };
-        let whole = u128::from(all.max_samples) * u128::from(region.share_ppm);
-        let share = f64::from(region.share_ppm) / 1e6;
-        Sampling {
-            max_samples: u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX),
-            rate_per_s: all.rate_per_s * share,
-            ..all.clone()
+        let mut own = all.clone();
+        if let Some(samples) = self.workload.calibration {
+            own.rate_per_s *= crate::stats::float(samples) / crate::stats::float(all.max_samples);
+            own.max_samples = samples;
+        }
+        if let Some(region) = &self.region {
+            let whole = u128::from(own.max_samples) * u128::from(region.share_ppm);
+            own.max_samples = u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            own.rate_per_s *= f64::from(region.share_ppm) / 1e6;
+        }
+        own
+    }
+
+    /// Share of its slots that the trusted upstream is asked too: all of them in a calibration.
+    pub const fn pair_ppm(&self, usual: u32) -> u32 {
+        if self.workload.calibration.is_some() {
+            1_000_000
+        } else {
+            usual
         }
     }
 
@@ -574,6 +584,9 @@ pub struct Workload {
     pub params: Map<String, Value>,
     /// What the answer must be like.
     pub expect: Expect,
+    /// Samples of it, where it is that of a calibration: one fixed prompt, whose answers are
+    /// compared with the trusted upstream's.
+    pub calibration: Option<u64>,
 }
 
 impl Workload {

@@ -5,6 +5,7 @@
 pub mod call;
 pub mod cancel;
 pub mod clock;
+mod count;
 mod descriptors;
 pub mod drive;
 pub mod endpoint;
@@ -22,6 +23,7 @@ mod testing;
 pub mod tls;
 pub mod transport;
 mod want;
+mod words;
 
 use std::future::Future;
 

@@ -34,6 +34,7 @@ pub(crate) use parse::hex;
 pub(crate) use quantity::percent;
 pub(crate) use relay::RelaySpec;
 pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
+pub(crate) use workload::calibration;
 
 use crate::plan::window::Window;
 use crate::plan::{OtelSettings, Region, Workload};
@@ -66,6 +67,8 @@ pub(crate) struct Baseline {
     pub(crate) relay: RelaySpec,
     /// Share of the slots, in parts per million.
     pub(crate) pair_ppm: u32,
+    /// Calls of a calibration, of each side, where there is one.
+    pub(crate) calibration: Option<u64>,
 }
 
 /// Faults of the embedded relay that a spec can ask for, and the parameters of each.

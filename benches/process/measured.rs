@@ -341,6 +341,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        calibration: false,
         windows: Vec::new(),
         regions: Vec::new(),
     }

@@ -148,6 +148,8 @@ pub(crate) fn good() -> Observation {
         }),
         sealed: Some(true),
         unmet: Vec::new(),
+        own_count: None,
+        words: Vec::new(),
         packets: Packets {
             count: 21,
             content_events: 21,
@@ -307,6 +309,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        calibration: false,
         windows: Vec::new(),
         regions: Vec::new(),
     }

@@ -340,6 +340,7 @@ fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) 
         regions: plan.regions.clone(),
         windows: plan.windows.clone(),
         beside: cell.beside.clone(),
-        pair_ppm: plan.pair_ppm,
+        pair_ppm: cell.pair_ppm(plan.pair_ppm),
+        calibration: cell.workload.calibration.is_some(),
     }
 }

@@ -349,6 +349,8 @@ fn record(mut exchange: Exchange, over: Over, plain: bool) -> Observation {
         None => (None, Vec::new(), None),
     };
     Observation {
+        own_count: None,
+        words: Vec::new(),
         timeline,
         ending,
         timed_out,

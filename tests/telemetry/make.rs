@@ -106,6 +106,7 @@ pub(crate) fn header() -> Header {
         region: None,
         beside: None,
         pair_ppm: 0,
+        calibration: false,
         windows: Vec::new(),
         regions: Vec::new(),
     }
@@ -156,6 +157,8 @@ pub(crate) fn whole() -> Observation {
         }),
         sealed: Some(true),
         unmet: Vec::new(),
+        own_count: None,
+        words: Vec::new(),
         packets: Packets {
             count: 60,
             content_events: 64,
