@@ -10,7 +10,7 @@ mod explain;
 mod export;
 mod init;
 mod inspect;
-pub mod judge;
+mod judge;
 pub mod plan;
 mod probe;
 mod report;
@@ -18,6 +18,7 @@ mod results;
 mod run;
 mod schema;
 pub mod simulate;
+mod soak;
 mod verify;
 mod waterfall;
 
@@ -77,14 +78,7 @@ enum Command {
     /// Show what a run would send and what it could prove, before anything is sent
     Plan(plan::Args),
     /// Judge evidence again, offline
-    Judge {
-        /// Evidence files, or folders of them
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// Output
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
+    Judge(judge::Args),
     /// Write what evidence says for CI servers, pull requests and programs
     Report(report::Args),
     /// Rank relays by their evidence, or say whether one got worse
@@ -143,7 +137,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
-        Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Judge(args) => judge::run(&args, &mut out),
         Command::Report(args) => report::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),

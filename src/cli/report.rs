@@ -11,11 +11,12 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use super::judge::{self, Judged};
+use super::soak::{self, Given, Soak};
 use super::{Exit, complain, results};
 use crate::evidence::{Line, Reader};
 use crate::report::curves::Curves;
 use crate::report::document::{Cell, Document, Unmeasured};
-use crate::report::{annotations, html, json, junit, markdown};
+use crate::report::{annotations, html, json, junit, markdown, signoff};
 use crate::run::latest_runs;
 
 /// Runs that are looked at for one that holds evidence.
@@ -29,9 +30,12 @@ pub(super) struct Args {
     /// Where runs lie, when no evidence is given
     #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
     dir: PathBuf,
-    /// What to write
+    /// What to write; of a soak `html`, `markdown` and `json` are the document to sign
     #[arg(long, value_enum)]
     format: Form,
+    /// Look at a soak as of this time, such as 2026-12-08T00:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = soak::moment)]
+    as_of: Option<u64>,
     /// Where to write it, instead of stdout
     #[arg(long, short)]
     out: Option<PathBuf>,
@@ -43,6 +47,7 @@ pub(super) enum Form {
     /// JUnit XML
     Junit,
     /// Markdown, for a job's summary or a pull request
+    #[value(alias = "md")]
     Markdown,
     /// Workflow commands of GitHub Actions, which mark the lines of the spec
     Github,
@@ -103,6 +108,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     } else {
         args.files.clone()
     };
+    match soak::given(&files) {
+        Err(mistake) => return Ok(soak::refuse(&[mistake])),
+        Ok(Given::Soak(files)) => return of_soak(files, args, out),
+        Ok(Given::Runs) if args.as_of.is_some() => {
+            return Ok(soak::refuse(&[judge::AS_OF.to_owned()]));
+        }
+        Ok(Given::Runs) => {}
+    }
     let (judged, mistakes) = judge::read_all(&files);
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));
@@ -124,6 +137,41 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         Ok(()) => Exit::Pass,
         Err(mistakes) => {
             complain(mistakes.trim_end());
+            Exit::NotMeasured
+        }
+    })
+}
+
+/// Writes the report of a soak.
+fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    let soak = match Soak::read(files, args.as_of) {
+        Ok(soak) => soak,
+        Err(mistakes) => return Ok(soak::refuse(&mistakes)),
+    };
+    let text = match args.format {
+        Form::Junit => junit::campaign(&soak.campaign).map_err(io::Error::other)?,
+        Form::Github | Form::Gitlab => {
+            let mistake = "these forms are for runs in CI; of a soak there are html, markdown, json \
+                           and junit";
+            return Ok(soak::refuse(&[mistake.to_owned()]));
+        }
+        Form::Markdown | Form::Json | Form::Html => match soak.sign_off() {
+            Err(mistake) => return Ok(soak::refuse(&[mistake])),
+            Ok(document) => match args.format {
+                Form::Markdown => signoff::markdown(&document),
+                Form::Html => html::sign_off(&document),
+                _ => document.json()?,
+            },
+        },
+    };
+    let Some(path) = &args.out else {
+        out.write_all(text.as_bytes())?;
+        return Ok(Exit::Pass);
+    };
+    Ok(match fs::write(path, text) {
+        Ok(()) => Exit::Pass,
+        Err(error) => {
+            complain(&format!("error: cannot write {}: {error}", path.display()));
             Exit::NotMeasured
         }
     })

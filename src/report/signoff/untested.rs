@@ -141,7 +141,10 @@ fn through(headers: &[&Header]) -> Vec<String> {
         "Other clients than the one that was used ({through}): their versions of HTTP and TLS, their \
          pools and their proxies."
     )];
-    if headers.iter().any(|it| it.transport == TransportKind::Reqwest) {
+    if headers
+        .iter()
+        .any(|it| it.transport == TransportKind::Reqwest)
+    {
         said.push(
             "Faults of HTTP framing, and the first byte apart from the head: reqwest does not show \
              them."
