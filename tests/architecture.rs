@@ -64,6 +64,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "measure",
             "observation",
             "plan",
+            "signals",
             "spec",
             "stats",
             "verdict",

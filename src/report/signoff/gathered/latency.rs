@@ -86,7 +86,8 @@ pub(super) fn limit(header: &Header, evidence: &[&Evidence]) -> Option<Limit> {
 /// Every pool, in the order of the names of its cells.
 pub(super) fn latency(evidence: &[&Evidence], campaign: &Campaign, clock: &Clock) -> Vec<Latency> {
     let mut pools: BTreeMap<String, Vec<&Evidence>> = BTreeMap::new();
-    for one in evidence {
+    // The one prompt of a calibration says nothing of latency.
+    for one in evidence.iter().filter(|it| !it.header.calibration) {
         pools.entry(one.header.pooled_name()).or_default().push(one);
     }
     let of = |(name, cells): (String, Vec<&Evidence>)| {
@@ -120,7 +121,10 @@ fn hours(cells: &[&Evidence], limit: Option<&Limit>, clock: &Clock) -> Vec<Hour>
         let hour = calendar.as_ref().and_then(|it| it.hour(sample.t0_unix_ns));
         if let Some(hour) = hour {
             let first = Metric::Ttft.reading(sample, &header.judge).value();
-            hours.entry(hour).or_default().push(first.unwrap_or(f64::INFINITY));
+            hours
+                .entry(hour)
+                .or_default()
+                .push(first.unwrap_or(f64::INFINITY));
         }
     }
     let of = |(hour, mut values): (u8, Vec<f64>)| {
@@ -128,7 +132,11 @@ fn hours(cells: &[&Evidence], limit: Option<&Limit>, clock: &Clock) -> Vec<Hour>
         let n = values.len() as u64;
         let at = |ppm| {
             let rank = usize::try_from(nearest_rank(n, ppm)?.checked_sub(1)?).ok()?;
-            values.get(rank).copied().filter(|it| it.is_finite()).map(digits)
+            values
+                .get(rank)
+                .copied()
+                .filter(|it| it.is_finite())
+                .map(digits)
         };
         let within = limit.map(|limit| {
             let within = values.partition_point(|it| *it < limit.seconds);
