@@ -9,15 +9,13 @@
 )]
 
 use std::env;
-use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
-use relayproof::evidence::{self, Evidence, Header, Line, Sample};
+use relayproof::evidence::{self, Evidence, Header, Sample};
 use relayproof::stats::operating::n90;
 use relayproof::stats::sequential::Design;
 use relayproof::verdict::{Judge, judge, judge_file};
@@ -175,26 +173,32 @@ fn main() {
 fn whole_file(samples: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cell.jsonl");
-    let mut file = BufWriter::new(File::create(&path).expect("a file"));
-    let mut line = |text: serde_json::Result<String>| {
-        let text = text.expect("a record");
-        writeln!(file, "{text}").expect("a line");
-    };
-    line(serde_json::to_string(&header()));
+    let mut file = evidence::Writer::create(&path, &header()).expect("a file");
     let mut record = sample(0);
+    let start = Instant::now();
     for index in 0..samples {
         record.index = index;
         record.id = format!("{index:032x}");
-        line(serde_json::to_string(&Line::Sample(Box::new(
-            record.clone(),
-        ))));
+        file.sample(&record).expect("a line");
     }
-    file.flush().expect("a flush");
+    let written = start.elapsed();
     let size = path.metadata().expect("a size").len();
-    println!("judging a file of {samples} samples, {} MiB:", size >> 20);
+    println!(
+        "a file of {samples} samples, {} MiB, written in {:.2} us a line; judging it:",
+        size >> 20,
+        written.as_secs_f64() * 1e6 / samples as f64,
+    );
     let this = env::current_exe().expect("this program");
     let status = Command::new(this).env(ALONE, &path).status();
     assert!(status.expect("a process").success());
+    let start = Instant::now();
+    let checked = evidence::check(&path, 10).expect("evidence");
+    assert!(checked.is_whole());
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "  {took:.2} s to verify it, {:.2} us a line",
+        took * 1e6 / samples as f64
+    );
 }
 
 fn alone(path: &Path) {

@@ -3,6 +3,7 @@
 //! Computes no results: each command asks the library and prints what it says.
 
 pub mod check;
+mod collect;
 mod compare;
 mod completions;
 mod demo;
@@ -69,6 +70,8 @@ enum Command {
     Init(init::Args),
     /// Sample and judge the relays of spec files
     Run(run::Args),
+    /// Sample a soak: each planned call at its moment, for minutes or for days
+    Collect(collect::Args),
     /// Say whether spec files are right, and every mistake if not
     Check {
         /// Spec files
@@ -92,7 +95,7 @@ enum Command {
     Compare(compare::Args),
     /// Send the spans of recorded evidence to an OTLP endpoint, or write them to a file
     Export(export::Args),
-    /// Say whether a trace backend holds what the evidence says
+    /// Say whether evidence is as it was written, and whether a trace backend holds what it says
     Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
@@ -144,6 +147,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Init(args) => init::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
+        Command::Collect(args) => collect::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge { files, format } => judge::judge(&files, format, &mut out),

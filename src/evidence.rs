@@ -4,13 +4,25 @@
 //! Line 1 is a [`Header`]; each further line is a [`Line`]. A line is written with one `write`
 //! before its sample counts. No presentation here, and nothing secret: prompts, answers, keys and
 //! header values are not part of any type in this module.
+//!
+//! Each line ends with a value that follows from the line and the value before it ([`chain`]), so
+//! that what was changed afterwards can be found ([`check()`]).
 
+pub mod chain;
+pub mod check;
+mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod ids;
+pub mod merge;
+mod segments;
 
-pub use file::{Evidence, EvidenceError, MAX_LINE, Reader, Writer, last_header, read};
+pub use chain::{ChainValue, root};
+pub use check::{check, check_all};
+pub use error::EvidenceError;
+pub use file::{Evidence, MAX_LINE, Reader, Writer, last_header, read};
+pub use segments::{Parked, SEGMENT_BYTES, Segments, read_segments, segment_files, segment_path};
 
 use std::fmt;
 use std::time::Duration;
@@ -112,6 +124,12 @@ pub struct Header {
     /// Share of the slots that the trusted upstream is asked too, in parts per million.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pair_ppm: u32,
+    /// Whether it asks the one prompt of a calibration; nothing is promised for it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calibration: bool,
+    /// Where this file goes on with another one; absent in the first file of a cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Segment>,
     /// Calls that were held open at all times; `None` where calls started at the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -130,6 +148,15 @@ impl Header {
     pub fn pooled_name(&self) -> String {
         format!("{}/{}/{}", self.relay, self.model, self.workload)
     }
+}
+
+/// That a file is not the first of its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which one it is, from 2.
+    pub number: u32,
+    /// The chain value at the end of the file before.
+    pub previous: ChainValue,
 }
 
 /// A run that did not pass and was not continued but followed by a fresh one.
@@ -177,13 +204,88 @@ pub enum Line {
     Close(Close),
     /// Sampling of the cell goes on, under a budget that may be larger.
     Continued(Continued),
+    /// A process that collects a soak writes to this file from here on.
+    Session(Session),
+    /// A planned call that was not made, or whose answer was lost, and why.
+    Skipped(Skipped),
+}
+
+/// A process that collects a soak: which machine, and how its clock stood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began, nanoseconds since the epoch.
+    pub at_unix_ns: u64,
+    /// Name of the machine.
+    pub host: String,
+    /// Number of the process on it.
+    pub pid: u32,
+    /// Version of relayproof.
+    pub tool_version: String,
+    /// Which boot of the machine; another one says that it was started anew in between. Absent
+    /// where the system has no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The wall clock, as far as the system tells.
+    #[serde(default)]
+    pub clock: SessionClock,
+}
+
+/// How the wall clock of a machine stood when a session began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionClock {
+    /// When the machine was booted, by this clock: sessions of one boot that differ in it have the
+    /// clock set in between. Absent where the system does not tell how long it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted_unix_ns: Option<u64>,
+    /// Whether the system says that it follows a time server; absent where it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronised: Option<bool>,
+}
+
+/// A slot of a soak without a sample, as far as whoever collected it knows why.
+///
+/// A slot for which there is neither this nor a sample came due while nobody collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Id that the sample would have.
+    pub id: String,
+    /// Index of the slot.
+    pub index: u64,
+    /// Planned start, from the start of the cell's sampling.
+    #[serde(rename = "planned_us", with = "micros")]
+    pub planned: Duration,
+    /// Why.
+    pub why: SkipReason,
+}
+
+named! {
+    /// Why a slot of a soak has no sample.
+    SkipReason {
+        /// Its worst case did not fit into what was left of the cost limit.
+        Cost = "cost",
+        /// The machine slept, its clock was set, or it was too busy: the moment was over.
+        Late = "late",
+        /// As many calls to the cell were open as `sampling.concurrency` allows.
+        Concurrency = "concurrency",
+        /// Asked, and called off when the collector had to end.
+        Abandoned = "abandoned",
+        /// Asked, and the answer lost: the collector died, or broke off the call.
+        Lost = "lost",
+    }
+}
+
+impl SkipReason {
+    /// Whether the call was sent, as far as anybody knows, and so may have cost what it can cost.
+    pub const fn was_sent(self) -> bool {
+        matches!(self, Self::Abandoned | Self::Lost)
+    }
 }
 
 /// That a run goes on after its end, and with which budget.
 ///
 /// The rule of an objective holds whenever one stops, and so also for who goes on; what is asked and
 /// how it is judged must stay as it was, and only the budget may grow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
     /// Who went on: a name that no other going-on has.
     pub session: String,
@@ -206,9 +308,18 @@ pub struct Continued {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_duration: Option<Duration>,
+    /// Most US dollars of the spec from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
 }
 
 impl Header {
+    /// The chain value that the header's line follows.
+    pub fn chain_start(&self) -> ChainValue {
+        self.segment
+            .map_or(ChainValue::START, |segment| segment.previous)
+    }
+
     /// Takes over the budget of a run that goes on.
     fn go_on_with(&mut self, continued: &Continued) {
         self.plan_digest.clone_from(&continued.plan_digest);
@@ -216,6 +327,7 @@ impl Header {
         self.sampling.max_samples = continued.max_samples;
         self.sampling.max_tokens = continued.max_tokens;
         self.sampling.max_duration = continued.max_duration;
+        self.sampling.max_cost_usd = continued.max_cost_usd;
     }
 }
 
@@ -280,8 +392,10 @@ pub enum CloseReason {
     Decided,
     /// The planned number of samples is used up.
     Budget,
-    /// `max_duration` or `max_tokens` was reached.
+    /// `max_duration` or the cell's part of `max_cost` was reached.
     Limit,
+    /// The time that a collector was given is over; the soak goes on.
+    Paused,
     /// Ctrl-C.
     Interrupted,
     /// Our own failure.

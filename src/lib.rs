@@ -34,6 +34,7 @@ pub mod run;
 pub mod session;
 #[cfg(feature = "sign")]
 pub mod sign;
+pub mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod spec;

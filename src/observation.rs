@@ -276,6 +276,12 @@ named! {
         Tls = "tls",
         /// The peer's certificate was not accepted.
         Certificate = "certificate",
+        /// The peer's certificate begins to be valid later than this machine's clock says it is.
+        CertificateEarly = "certificate-not-yet-valid",
+        /// The peer's certificate ended to be valid before what this machine's clock says.
+        CertificateLate = "certificate-expired",
+        /// Plain bytes came back that are no HTTP, as from a port that expects TLS.
+        NoHttp = "no-http",
         /// The peer closed (FIN) where it should not have.
         Closed = "closed",
         /// The peer reset the connection (RST).
@@ -308,6 +314,8 @@ named! {
         Guardrail = "guardrail",
         /// A web page of a gateway, a login or a challenge.
         Page = "page",
+        /// Plain HTTP was spoken to a port that expects TLS.
+        PlainHttp = "plain-http",
         /// Anything else.
         Other = "other",
     }
@@ -537,6 +545,15 @@ pub struct Usage {
     pub total: Option<u64>,
 }
 
+/// Tokens by a tokenizer of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnCount {
+    /// Tokens of the texts of the prompt, without what a protocol puts around them.
+    pub prompt: u64,
+    /// Tokens of the visible answer.
+    pub answer: u64,
+}
+
 /// Bytes and events of one attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -679,6 +696,13 @@ pub struct Observation {
     /// Names of the workload's expectations that the answer did not meet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<String>,
+    /// Tokens as we count them, where the model's tokenizer is known and on board.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_count: Option<OwnCount>,
+    /// The words of the answer, each a keyed hash, where the prompt is that of a calibration: equal
+    /// words are equal numbers, and nothing can be read from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<u32>,
     /// Output over time.
     pub packets: Packets,
     /// Bytes and events.

@@ -63,6 +63,28 @@ pub struct Plan {
     pub baselines: Vec<Cell>,
 }
 
+impl Plan {
+    /// What calls from a region may cost together, in US dollars: its share of `limits.max_cost`,
+    /// for relays and the trusted upstream. `None` where the spec has no such limit.
+    pub fn cost_cap(&self, region: Option<&str>) -> Option<f64> {
+        let cap = self.sampling.max_cost_usd?;
+        let share = region.and_then(|name| self.regions.iter().find(|it| it.name == name));
+        Some(share.map_or(cap, |it| cap * f64::from(it.share_ppm) / 1e6))
+    }
+
+    /// What the calls of one cell of a burst may cost, in US dollars: an even part of what its
+    /// region has, so that processes that sample one cell each need not ask each other.
+    pub fn cost_cap_of(&self, cell: &Cell) -> Option<f64> {
+        let region = cell.region.as_ref().map(|it| it.name.as_str());
+        let there = self
+            .cells
+            .iter()
+            .filter(|it| it.region.as_ref().map(|it| it.name.as_str()) == region);
+        let cells = u32::try_from(there.count()).unwrap_or(u32::MAX);
+        Some(self.cost_cap(region)? / f64::from(cells.max(1)))
+    }
+}
+
 /// Where a probe stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
@@ -397,15 +419,25 @@ impl Cell {
 
     /// How its own samples are drawn: a region takes its share of them, rounded up, and of the rate.
     pub fn sampling(&self, all: &Sampling) -> Sampling {
-        let Some(region) = &self.region else {
-            return all.clone();
-        };
-        let whole = u128::from(all.max_samples) * u128::from(region.share_ppm);
-        let share = f64::from(region.share_ppm) / 1e6;
-        Sampling {
-            max_samples: u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX),
-            rate_per_s: all.rate_per_s * share,
-            ..all.clone()
+        let mut own = all.clone();
+        if let Some(samples) = self.workload.calibration {
+            own.rate_per_s *= crate::stats::float(samples) / crate::stats::float(all.max_samples);
+            own.max_samples = samples;
+        }
+        if let Some(region) = &self.region {
+            let whole = u128::from(own.max_samples) * u128::from(region.share_ppm);
+            own.max_samples = u64::try_from(whole.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            own.rate_per_s *= f64::from(region.share_ppm) / 1e6;
+        }
+        own
+    }
+
+    /// Share of its slots that the trusted upstream is asked too: all of them in a calibration.
+    pub const fn pair_ppm(&self, usual: u32) -> u32 {
+        if self.workload.calibration.is_some() {
+            1_000_000
+        } else {
+            usual
         }
     }
 
@@ -576,6 +608,9 @@ pub struct Workload {
     pub params: Map<String, Value>,
     /// What the answer must be like.
     pub expect: Expect,
+    /// Samples of it, where it is that of a calibration: one fixed prompt, whose answers are
+    /// compared with the trusted upstream's.
+    pub calibration: Option<u64>,
     /// Calls that are held open at all times (closed loop: one starts when another one ends);
     /// `None`: calls start at the rate, whatever became of the ones before.
     pub concurrency: Option<u32>,

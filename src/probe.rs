@@ -5,9 +5,11 @@
 pub mod call;
 pub mod cancel;
 pub mod clock;
-mod descriptors;
+mod count;
+pub(crate) mod descriptors;
 pub mod drive;
 pub mod endpoint;
+pub mod health;
 pub mod hooks;
 pub mod key;
 mod pace;
@@ -22,6 +24,7 @@ mod testing;
 pub mod tls;
 pub mod transport;
 mod want;
+mod words;
 
 use std::future::Future;
 

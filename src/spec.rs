@@ -36,6 +36,7 @@ pub(crate) use relay::RelaySpec;
 pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
 #[cfg(feature = "cli")]
 pub(crate) use workload::MOST_STREAMS;
+pub(crate) use workload::calibration;
 
 use crate::plan::window::Window;
 use crate::plan::{OtelSettings, Region, Workload};
@@ -68,6 +69,8 @@ pub(crate) struct Baseline {
     pub(crate) relay: RelaySpec,
     /// Share of the slots, in parts per million.
     pub(crate) pair_ppm: u32,
+    /// Calls of a calibration, of each side, where there is one.
+    pub(crate) calibration: Option<u64>,
 }
 
 /// Faults of the embedded relay that a spec can ask for, and the parameters of each.

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod difference;
 pub mod interval;
 pub mod look;
+pub mod mmd;
 mod numeric;
 pub mod operating;
 pub mod quantile;

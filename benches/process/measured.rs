@@ -161,6 +161,7 @@ fn probe(
         endpoint,
         run_id: "bench",
         skip: 0,
+        allowance: None,
         aside: None,
     };
     let (_switch, cancel) = cancel_pair();
@@ -334,12 +335,14 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         spec_cells: Some(1),
         propagation: Propagation::None,
         earlier_runs: Vec::new(),
+        segment: None,
         core_digest: String::new(),
         objectives: cell.objectives.clone(),
         price: cell.price,
         region: None,
         beside: None,
         pair_ppm: 0,
+        calibration: false,
         concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),

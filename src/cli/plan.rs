@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::cli::{Exit, Format, check, colour, complain, results, run};
 use crate::measure::metric::Metric;
+use crate::measure::words::counted;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
 use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
@@ -109,7 +110,7 @@ fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         .map_or(Duration::ZERO, |cell| budget::last_start(cell, drawn));
     let warmup = match drawn.warmup {
         0 => String::new(),
-        n => format!(" after {n} warm-up calls"),
+        n => format!(" after {}", counted(n.into(), "warm-up call")),
     };
     writeln!(
         out,
@@ -358,8 +359,9 @@ fn cost(plan: &Plan, calls: u64, out: &mut dyn Write) -> io::Result<()> {
         0 => writeln!(out, "cost: up to {} USD", money(known)),
         unknown => writeln!(
             out,
-            "cost: up to {} USD, without {unknown} cells whose price is unknown",
-            money(known)
+            "cost: up to {} USD, without {} whose price is unknown",
+            money(known),
+            counted(unknown as u64, "cell"),
         ),
     }
 }

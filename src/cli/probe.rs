@@ -309,6 +309,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
             }],
             params,
             expect: Expect::default(),
+            calibration: None,
             concurrency: None,
         },
         objectives: Vec::new(),

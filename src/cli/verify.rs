@@ -1,13 +1,19 @@
-//! `relayproof verify EVIDENCE… --traces URL`: the traces of a backend against the evidence.
+//! `relayproof verify EVIDENCE…`: whether evidence is as it was written and, with `--traces URL`,
+//! whether a backend holds what it says.
 
+mod chains;
+
+use std::collections::BTreeSet;
 use std::env;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use serde_json::{Map, Value};
 
 use super::results::{self, printable};
-use super::{Exit, Format, complain, export, with_causes};
+use super::{Exit, Format, complain, judge, with_causes};
+use crate::evidence::{ChainValue, check_all};
 use crate::telemetry::readback::{
     Backend, Finding, Question, Standing, Verified, VerifyError, verify,
 };
@@ -18,14 +24,18 @@ pub(super) struct Args {
     /// Evidence files, or folders of them
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Base URL of Jaeger or Tempo; RELAYPROOF_TRACES_HEADERS holds further request headers,
-    /// `name=value,name=value`
+    /// The evidence root that they came to before, from a report, a signature or an earlier
+    /// `verify`: also finds lines that were removed at the end
+    #[arg(long, value_name = "HEX")]
+    root: Option<ChainValue>,
+    /// Also compare a backend's traces: base URL of Jaeger or Tempo; RELAYPROOF_TRACES_HEADERS
+    /// holds further request headers, `name=value,name=value`
     #[arg(long, value_name = "URL")]
     traces: Option<String>,
     /// Which of the two it is, where it cannot be found out
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "traces")]
     backend: Option<Asked>,
-    /// Samples that are told of, at most
+    /// Alterations of a file, and samples without their traces, that are told of at most
     #[arg(long, default_value_t = 10, value_name = "N")]
     show: usize,
     /// Output
@@ -43,22 +53,95 @@ enum Asked {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
-    let Some(url) = &args.traces else {
-        complain(
-            "error: say what to compare the evidence with: `--traces URL` (Jaeger or Tempo) is the \
-             only check of this version",
-        );
-        return Ok(Exit::Usage);
-    };
-    let files = match export::evidence(&args.files) {
+    let files = match evidence(&args.files) {
         Ok(files) => files,
         Err(mistake) => {
             complain(&format!("error: {mistake}"));
             return Ok(Exit::Usage);
         }
     };
+    let set = check_all(&files, args.show);
+    for error in &set.unreadable {
+        complain(&format!("error: {}", printable(&with_causes(error))));
+    }
+    let as_expected = args.root.map(|root| set.comes_to(root));
+    let mut whole = set.is_whole() && as_expected != Some(false);
+    let mut exit = if !set.unreadable.is_empty() {
+        Exit::Usage
+    } else if whole {
+        Exit::Pass
+    } else {
+        Exit::Violated
+    };
+    let mut document = Map::new();
+    if args.format == Format::Json {
+        document.insert("evidence".to_owned(), chains::json(&set, args.root));
+    } else {
+        chains::text(&set, args.root, out)?;
+    }
+    // What cannot be read has no traces to look for.
+    if let Some(url) = args.traces.as_deref().filter(|_| set.unreadable.is_empty()) {
+        let (verified, traced) = match compare(args, &files, url) {
+            Ok(verified) if verified.is_whole() => (Some(verified), Exit::Pass),
+            Ok(verified) => (Some(verified), Exit::Violated),
+            Err(error) => {
+                complain(&format!("error: {}", printable(&with_causes(&error))));
+                (None, exit_of(&error))
+            }
+        };
+        whole &= traced == Exit::Pass;
+        exit = worse(exit, traced);
+        match (verified, args.format) {
+            (Some(verified), Format::Text) => text(&verified, out)?,
+            (Some(verified), Format::Json) => {
+                if let Value::Object(members) = serde_json::to_value(&verified)? {
+                    document.extend(members);
+                }
+            }
+            // There is no document of half an answer.
+            (None, Format::Json) => return Ok(exit),
+            (None, Format::Text) => {}
+        }
+    }
+    if args.format == Format::Json {
+        document.insert("schema".to_owned(), 1.into());
+        document.insert("whole".to_owned(), whole.into());
+        results::json(&Value::Object(document), out)?;
+    }
+    Ok(exit)
+}
+
+/// The evidence files that are meant, each once, as they were given.
+fn evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
+    let is_spans = |path: &Path| path.to_string_lossy().ends_with(judge::SPANS);
+    let mut seen = BTreeSet::new();
+    let mut files = Vec::new();
+    for path in given.iter().filter(|path| !is_spans(path)) {
+        let found = judge::evidence_files(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        if found.is_empty() {
+            return Err(format!(
+                "{}: no evidence (*{}) in it",
+                path.display(),
+                judge::EVIDENCE
+            ));
+        }
+        // A file that is named beside its folder is the same file.
+        let fresh =
+            |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
+        files.extend(found.into_iter().filter(fresh));
+    }
+    if files.is_empty() {
+        return Err("no evidence among these files".to_owned());
+    }
+    Ok(files)
+}
+
+/// Asks the backend.
+fn compare(args: &Args, files: &[PathBuf], url: &str) -> Result<Verified, VerifyError> {
     let question = Question {
-        files: &files,
+        files,
         url,
         backend: args.backend.map(|backend| match backend {
             Asked::Jaeger => Backend::Jaeger,
@@ -67,33 +150,21 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         most_findings: args.show,
     };
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    match verify(&question, &variable) {
-        Ok(verified) => {
-            match args.format {
-                Format::Json => {
-                    let mut document = serde_json::to_value(&verified)?;
-                    document["schema"] = 1.into();
-                    document["whole"] = verified.is_whole().into();
-                    results::json(&document, out)?;
-                }
-                Format::Text => text(&verified, out)?,
-            }
-            Ok(if verified.is_whole() {
-                Exit::Pass
-            } else {
-                Exit::Violated
-            })
-        }
-        Err(error) => {
-            complain(&format!("error: {}", printable(&with_causes(&error))));
-            Ok(match error {
-                VerifyError::Evidence(_) | VerifyError::Address | VerifyError::Headers => {
-                    Exit::Usage
-                }
-                VerifyError::Backend { .. } | VerifyError::Runtime(_) => Exit::NotMeasured,
-            })
-        }
+    verify(&question, &variable)
+}
+
+const fn exit_of(error: &VerifyError) -> Exit {
+    match error {
+        VerifyError::Evidence(_) | VerifyError::Address | VerifyError::Headers => Exit::Usage,
+        VerifyError::Backend { .. } | VerifyError::Runtime(_) => Exit::NotMeasured,
     }
+}
+
+/// Of two ends the one that outranks the other.
+fn worse(a: Exit, b: Exit) -> Exit {
+    let ranking = [Exit::Usage, Exit::NotMeasured, Exit::Violated];
+    let ranked = ranking.into_iter().find(|exit| a == *exit || b == *exit);
+    ranked.unwrap_or(Exit::Pass)
 }
 
 fn text(verified: &Verified, out: &mut dyn Write) -> io::Result<()> {

@@ -165,7 +165,8 @@ impl Step {
             && self.calls > 0
             && match self.ended {
                 Some(CloseReason::Budget | CloseReason::Decided | CloseReason::Limit) => true,
-                Some(CloseReason::Interrupted | CloseReason::Failed) | None => false,
+                Some(CloseReason::Paused | CloseReason::Interrupted | CloseReason::Failed)
+                | None => false,
             }
     }
 }

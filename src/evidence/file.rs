@@ -3,93 +3,21 @@
 //! A line counts once its line feed is in the file. What a killed process left behind the last
 //! line feed is ignored when reading and cut off before writing on.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Close, Continued, Header, Line, SCHEMA, Sample};
+use super::chain::{ChainValue, Ending, ending, seal};
+use super::error::io_error;
+use super::segments::mismatch;
+use super::{Close, Continued, EvidenceError, Header, Line, SCHEMA, Sample, Session, Skipped};
 
 /// Longest line that is written or read, in bytes.
 pub const MAX_LINE: u64 = 4 * 1024 * 1024;
-
-/// Why an evidence file cannot be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum EvidenceError {
-    /// The system refused.
-    #[error("cannot {action} the evidence file {}", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The file has no complete first line.
-    #[error("{}: no evidence: the file ends before its first line does", path.display())]
-    NoHeader {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another version of the format.
-    #[error(
-        "{}:1: evidence of format {found}; this version of relayproof reads format {SCHEMA}",
-        path.display()
-    )]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-    },
-    /// A line that is no record.
-    #[error("{}:{line}: not a line of evidence", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A sample that holds no attempt.
-    #[error("{}:{line}: a sample without an attempt", path.display())]
-    NoAttempt {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-    },
-    /// A line beyond [`MAX_LINE`].
-    #[error("{}:{line}: a line of more than {MAX_LINE} bytes", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-    },
-    /// A record beyond [`MAX_LINE`].
-    #[error("a record for {} has more than {MAX_LINE} bytes", path.display())]
-    RecordTooLong {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A record that cannot be written as JSON.
-    #[error("a record for {} cannot be written as JSON", path.display())]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-}
 
 /// One evidence file, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +32,10 @@ pub struct Evidence {
     pub earlier: Vec<Close>,
     /// The times that the run went on after its end.
     pub continued: Vec<Continued>,
+    /// The processes that collected it, where it is of a soak.
+    pub sessions: Vec<Session>,
+    /// Slots of a soak without a sample, as far as it is known why.
+    pub skipped: Vec<Skipped>,
     /// The file ended inside a line, which is left out.
     pub torn: bool,
 }
@@ -117,6 +49,8 @@ impl Evidence {
             close: None,
             earlier: Vec::new(),
             continued: Vec::new(),
+            sessions: Vec::new(),
+            skipped: Vec::new(),
             torn: false,
         }
     }
@@ -131,6 +65,8 @@ impl Evidence {
                 self.header.go_on_with(&continued);
                 self.continued.push(continued);
             }
+            Line::Session(session) => self.sessions.push(session),
+            Line::Skipped(skipped) => self.skipped.push(skipped),
         }
     }
 }
@@ -176,26 +112,40 @@ pub fn read(path: &Path) -> Result<Evidence, EvidenceError> {
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    /// Files that go on where this one ends.
+    rest: VecDeque<PathBuf>,
     input: BufReader<File>,
     header: Header,
     buffer: Vec<u8>,
     /// Ids of the samples that were there.
     seen: HashSet<u128>,
+    /// Which of the files this is, from 1.
+    number: u32,
     line: u64,
     /// Length of the file up to its last line feed.
     whole: u64,
     torn: bool,
+    /// Whether the chain's values are looked for; who only judges need not.
+    follow: bool,
+    /// Whether the first line has one.
+    chained: bool,
+    /// That of the last line.
+    chain: Option<ChainValue>,
 }
 
-/// A line after the header; kinds that a later version adds are `None` in both.
+/// A line after the header; of a kind that a later version adds all are `None`.
 #[derive(Deserialize)]
-struct AnyLine {
+pub(super) struct AnyLine {
     #[serde(default)]
-    sample: Option<Box<Sample>>,
+    pub(super) sample: Option<Box<Sample>>,
     #[serde(default)]
-    close: Option<Close>,
+    pub(super) close: Option<Close>,
     #[serde(default)]
     continued: Option<Continued>,
+    #[serde(default)]
+    session: Option<Session>,
+    #[serde(default)]
+    skipped: Option<Skipped>,
 }
 
 impl Reader {
@@ -204,28 +154,57 @@ impl Reader {
     /// # Errors
     /// When the file cannot be read or does not begin with a header of this format.
     pub fn open(path: &Path) -> Result<Self, EvidenceError> {
-        let file = File::open(path).map_err(|source| io_error("open", path, source))?;
-        Self::over(path, file)
-    }
-
-    fn over(path: &Path, file: File) -> Result<Self, EvidenceError> {
-        let mut input = BufReader::new(file);
         let mut buffer = Vec::new();
-        let path = path.to_owned();
-        if !next_line(&mut input, &mut buffer, &path, 1)? {
-            return Err(EvidenceError::NoHeader { path });
-        }
-        let header = parse_header(&buffer, &path)?;
+        let (input, header) = open(path, &mut buffer)?;
+        let chain = value_of(&buffer);
         Ok(Self {
             whole: buffer.len() as u64 + 1,
-            path,
+            follow: false,
+            chained: chain.is_some(),
+            chain,
+            path: path.to_owned(),
+            rest: VecDeque::new(),
             input,
             header,
             buffer,
             seen: HashSet::new(),
+            number: 1,
             line: 1,
             torn: false,
         })
+    }
+
+    /// Opens the files of one cell, as [`super::segment_files`] gives them, to read them as one.
+    ///
+    /// # Errors
+    /// As [`Reader::open`], and when there is none.
+    pub fn open_files(files: impl IntoIterator<Item = PathBuf>) -> Result<Self, EvidenceError> {
+        let mut rest: VecDeque<PathBuf> = files.into_iter().collect();
+        let first = rest.pop_front().unwrap_or_default();
+        Ok(Self {
+            rest,
+            ..Self::open(&first)?
+        })
+    }
+
+    /// Goes over to the next file of the cell; false where this is the last.
+    fn next_file(&mut self) -> Result<bool, EvidenceError> {
+        let Some(path) = self.rest.pop_front() else {
+            return Ok(false);
+        };
+        self.number += 1;
+        let (input, header) = open(&path, &mut self.buffer)?;
+        if let Some(why) = mismatch(&self.header, &header, self.number) {
+            let number = self.number;
+            return Err(EvidenceError::Segment { path, number, why });
+        }
+        self.input = input;
+        self.path = path;
+        self.line = 1;
+        self.whole = self.buffer.len() as u64 + 1;
+        self.chain = value_of(&self.buffer);
+        self.chained = self.chain.is_some();
+        Ok(true)
     }
 
     /// The first line.
@@ -260,6 +239,10 @@ impl Reader {
                 return Ok(Some(Line::Close(close)));
             } else if let Some(continued) = any.continued {
                 return Ok(Some(Line::Continued(continued)));
+            } else if let Some(session) = any.session {
+                return Ok(Some(Line::Session(session)));
+            } else if let Some(skipped) = any.skipped {
+                return Ok(Some(Line::Skipped(skipped)));
             }
         }
         Ok(None)
@@ -267,14 +250,24 @@ impl Reader {
 
     /// Takes the next whole line into the buffer; false at the end.
     fn next_line(&mut self) -> Result<bool, EvidenceError> {
-        let line = self.line + 1;
-        if !next_line(&mut self.input, &mut self.buffer, &self.path, line)? {
+        while !next_line(&mut self.input, &mut self.buffer, &self.path, self.line + 1)? {
             self.torn = !self.buffer.is_empty();
-            return Ok(false);
+            if !self.next_file()? {
+                return Ok(false);
+            }
         }
-        self.line = line;
+        self.line += 1;
         self.whole += self.buffer.len() as u64 + 1;
+        if self.follow {
+            self.chain = value_of(&self.buffer);
+        }
         Ok(true)
+    }
+
+    /// Also looks at each line's chain value, so that a further line can follow the last one.
+    pub(super) const fn following(mut self) -> Self {
+        self.follow = true;
+        self
     }
 
     /// The line in the buffer.
@@ -286,20 +279,65 @@ impl Reader {
         })
     }
 
-    /// Reads to the end; also the length up to the last line feed.
-    fn collect_all(mut self) -> Result<(Evidence, u64), EvidenceError> {
+    /// Reads to the end; also where that is.
+    pub(super) fn collect_all(mut self) -> Result<(Evidence, End), EvidenceError> {
         let mut evidence = Evidence::new(self.header.clone());
         while let Some(line) = self.next_record()? {
             evidence.push(line);
         }
         evidence.torn = self.torn;
-        Ok((evidence, self.whole))
+        let end = End {
+            path: self.path,
+            line: self.line,
+            whole: self.whole,
+            torn: self.torn,
+            chained: self.chained,
+            chain: self.chain,
+        };
+        Ok((evidence, end))
+    }
+}
+
+/// Where a file that was read ends, so that it can be written on.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// The file.
+    pub(super) path: PathBuf,
+    /// Whole lines.
+    line: u64,
+    /// Length up to the last line feed.
+    whole: u64,
+    torn: bool,
+    /// Whether the first line has a chain value.
+    chained: bool,
+    /// That of the last whole line, if it was looked for and is there.
+    chain: Option<ChainValue>,
+}
+
+/// Opens a file, and reads its first line into the buffer.
+fn open(path: &Path, buffer: &mut Vec<u8>) -> Result<(BufReader<File>, Header), EvidenceError> {
+    let file = File::open(path).map_err(|source| io_error("open", path, source))?;
+    let mut input = BufReader::new(file);
+    if !next_line(&mut input, buffer, path, 1)? {
+        return Err(EvidenceError::NoHeader {
+            path: path.to_owned(),
+        });
+    }
+    let header = parse_header(buffer, path)?;
+    Ok((input, header))
+}
+
+/// The chain value at the end of a line.
+fn value_of(line: &[u8]) -> Option<ChainValue> {
+    match ending(line) {
+        Ending::Value { value, .. } => Some(value),
+        Ending::Damaged | Ending::Bare => None,
     }
 }
 
 /// An id in 16 bytes, of which a million fit where their texts would not: the number that its hex
 /// digits are, or half of its SHA-256 where it is anything else.
-fn key(id: &str) -> u128 {
+pub(super) fn key(id: &str) -> u128 {
     let is_hex = id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = is_hex.then(|| u128::from_str_radix(id, 16).ok()).flatten();
     number.unwrap_or_else(|| {
@@ -310,7 +348,7 @@ fn key(id: &str) -> u128 {
 }
 
 /// Reads up to and without the next line feed; false when the file ends before one.
-fn next_line(
+pub(super) fn next_line(
     input: &mut impl BufRead,
     buffer: &mut Vec<u8>,
     path: &Path,
@@ -335,7 +373,7 @@ fn next_line(
     }
 }
 
-fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceError> {
+pub(super) fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceError> {
     /// What every version of the format has.
     #[derive(Deserialize)]
     struct Version {
@@ -365,6 +403,10 @@ pub struct Writer {
     length: u64,
     /// Lines written since the last [`Writer::sync`].
     dirty: bool,
+    /// Part of a line may be left behind the whole ones.
+    spoilt: bool,
+    /// The value that the next line follows; `None` in a file of a version without the chain.
+    chain: Option<ChainValue>,
     buffer: Vec<u8>,
 }
 
@@ -379,11 +421,18 @@ impl Writer {
             .create_new(true)
             .open(path)
             .map_err(|source| io_error("create", path, source))?;
+        Self::begin(path, file, header)
+    }
+
+    /// Writes the first line of an empty file.
+    pub(super) fn begin(path: &Path, file: File, header: &Header) -> Result<Self, EvidenceError> {
         let mut writer = Self {
             path: path.to_owned(),
             file,
             length: 0,
             dirty: false,
+            spoilt: false,
+            chain: Some(header.chain_start()),
             buffer: Vec::new(),
         };
         writer.append(header)?;
@@ -393,31 +442,67 @@ impl Writer {
 
     /// Opens a file to write on, cuts off a torn last line, and gives what is in it.
     ///
+    /// The chain goes on behind the last whole line; a file without one stays without.
+    ///
     /// # Errors
-    /// When the file cannot be read as evidence or not be written.
+    /// When the file cannot be read as evidence or not be written, or has a chain that its last
+    /// line does not carry.
     pub fn reopen(path: &Path) -> Result<(Self, Evidence), EvidenceError> {
-        let (evidence, whole) = Reader::open(path)?.collect_all()?;
+        let (evidence, end) = Reader::open(path)?.following().collect_all()?;
+        Ok((Self::behind(end)?, evidence))
+    }
+
+    /// Writes on behind the last whole line of a file that was read to its end.
+    pub(super) fn behind(end: End) -> Result<Self, EvidenceError> {
+        let End { path, whole, .. } = end;
+        if end.chained && end.chain.is_none() {
+            let line = end.line;
+            return Err(EvidenceError::Unlinked { path, line });
+        }
         let file = OpenOptions::new()
             .append(true)
-            .open(path)
-            .map_err(|source| io_error("open", path, source))?;
-        if evidence.torn {
+            .open(&path)
+            .map_err(|source| io_error("open", &path, source))?;
+        if end.torn {
             file.set_len(whole)
-                .map_err(|source| io_error("cut the torn end off", path, source))?;
+                .map_err(|source| io_error("cut the torn end off", &path, source))?;
         }
-        let writer = Self {
-            path: path.to_owned(),
+        Ok(Self {
+            path,
             file,
             length: whole,
-            dirty: evidence.torn,
+            dirty: end.torn,
+            spoilt: false,
+            chain: end.chain.filter(|_| end.chained),
             buffer: Vec::new(),
-        };
-        Ok((writer, evidence))
+        })
+    }
+
+    /// [`Writer::behind`] a file that nobody should have touched since.
+    pub(super) fn behind_as_it_was(end: End) -> Result<Self, EvidenceError> {
+        let (whole, torn) = (end.whole, end.torn);
+        let writer = Self::behind(end)?;
+        let path = &writer.path;
+        let now = std::fs::metadata(path).map_err(|source| io_error("open", path, source))?;
+        if now.len() != whole && !torn {
+            return Err(EvidenceError::Changed { path: path.clone() });
+        }
+        Ok(writer)
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Length of the file in bytes: whole lines only.
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The chain value of the last line; `None` in a file of a version without the chain.
+    pub const fn chain(&self) -> Option<ChainValue> {
+        self.chain
     }
 
     /// A further handle on the file, so that another thread can sync it while this one writes.
@@ -461,6 +546,35 @@ impl Writer {
         self.sync()
     }
 
+    /// Writes that a process collects a soak from here on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn session(&mut self, session: &Session) -> Result<(), EvidenceError> {
+        self.append(&Line::Session(session.clone()))
+    }
+
+    /// Writes why a slot has no sample.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn skipped(&mut self, skipped: &Skipped) -> Result<(), EvidenceError> {
+        self.append(&Line::Skipped(skipped.clone()))
+    }
+
+    /// Where the file ends, so that it can be written on once it is closed.
+    pub(super) fn into_end(self) -> End {
+        End {
+            path: self.path,
+            // Only a file that was changed meanwhile is told of by its lines.
+            line: 0,
+            whole: self.length,
+            torn: self.spoilt,
+            chained: self.chain.is_some(),
+            chain: self.chain,
+        }
+    }
+
     /// Makes what was written survive the death of the machine; nothing to do when nothing was.
     ///
     /// # Errors
@@ -476,6 +590,13 @@ impl Writer {
     }
 
     fn append(&mut self, record: &impl Serialize) -> Result<(), EvidenceError> {
+        if self.spoilt {
+            // Behind half a line even a whole one would be lost.
+            self.file
+                .set_len(self.length)
+                .map_err(|source| io_error("cut the torn end off", &self.path, source))?;
+            self.spoilt = false;
+        }
         self.buffer.clear();
         serde_json::to_writer(&mut self.buffer, record).map_err(|source| {
             EvidenceError::Record {
@@ -483,6 +604,7 @@ impl Writer {
                 source,
             }
         })?;
+        let next = self.chain.map(|before| seal(before, &mut self.buffer));
         self.buffer.push(b'\n');
         let length = self.buffer.len() as u64;
         if length > MAX_LINE {
@@ -492,21 +614,14 @@ impl Writer {
         }
         if let Err(source) = self.file.write_all(&self.buffer) {
             // A full disk takes part of a line: without it the next one would be lost as well. If
-            // the cut fails too, the write error is the one to tell.
-            let _ = self.file.set_len(self.length);
+            // the cut fails too, the write error is the one to tell, and the next line cuts again.
+            self.spoilt = self.file.set_len(self.length).is_err();
             return Err(io_error("write", &self.path, source));
         }
         self.length += length;
+        self.chain = next;
         self.dirty = true;
         Ok(())
-    }
-}
-
-fn io_error(action: &'static str, path: &Path, source: io::Error) -> EvidenceError {
-    EvidenceError::Io {
-        action,
-        path: path.to_owned(),
-        source,
     }
 }
 

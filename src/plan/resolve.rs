@@ -1,6 +1,6 @@
 //! From a spec to a plan: every default a number, every promise within reach, every id fixed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::spec::objective::Objective;
 use crate::spec::{
-    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, Written, did_you_mean,
-    hex, listed, percent,
+    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, Written, calibration,
+    did_you_mean, hex, listed, percent,
 };
 
 /// Starts per second where a spec sets no rate: 120 a minute.
@@ -54,6 +54,8 @@ pub fn resolve(spec: &Spec, profile: Option<&str>) -> Result<Plan, SpecErrors> {
             ..cell(relay, model, workload, region, &digest)
         })
         .collect();
+    let calibrations = calibrations(spec, settings, &cells, &digest);
+    let cells: Vec<Cell> = cells.into_iter().chain(calibrations).collect();
     let baselines = baselines(spec, settings, &cells, &digest);
     mistakes.extend(unpriced(settings, cells.iter().chain(&baselines)));
     mistakes.extend(too_many_tokens(settings, &sampling, &cells));
@@ -408,6 +410,28 @@ fn baselines(spec: &Spec, settings: &Settings, cells: &[Cell], digest: &str) -> 
         .collect()
 }
 
+/// One fixed prompt to each relay and model that the trusted upstream has, too, from each region.
+fn calibrations(spec: &Spec, settings: &Settings, cells: &[Cell], digest: &str) -> Vec<Cell> {
+    let samples = spec.baseline().and_then(|it| it.calibration);
+    let Some(samples) = samples.filter(|_| settings.drawing.timing() == Timing::Soak) else {
+        return Vec::new();
+    };
+    let mut seen = BTreeSet::new();
+    let mut own: Vec<Cell> = Vec::new();
+    for cell in cells {
+        let region = cell.region.as_ref().map(|it| it.name.clone());
+        if seen.insert((cell.relay.name.clone(), cell.model.clone(), region)) {
+            let calibration = Cell {
+                workload: calibration(samples),
+                objectives: Vec::new(),
+                ..cell.clone()
+            };
+            own.push(identified(calibration, digest));
+        }
+    }
+    own
+}
+
 /// A cap on what calls cost needs their prices.
 fn unpriced<'a>(
     settings: &Settings,
@@ -492,6 +516,7 @@ fn digests(
             relay_facts(&baseline.relay.relay),
             baseline.relay.models,
             baseline.pair_ppm,
+            baseline.calibration,
         ]);
     }
     let whole = canonical_hash(&facts);

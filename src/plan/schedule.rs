@@ -81,6 +81,7 @@ impl Cell {
     ) -> impl Iterator<Item = Slot> + use<> {
         let own = self.id.clone();
         let seed = sampling.seed;
+        let pair_ppm = beside.pair_ppm(pair_ppm);
         beside
             .slots(sampling)
             .filter(|slot| !slot.warmup)

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use super::Attempts;
 use super::cancel::Cancel;
 use super::clock::Clock;
+use super::count::Counter;
 use super::endpoint::Endpoint;
 use super::scrub::Scrub;
 use super::transport::Request;
-use super::{propagation, retry};
+use super::{propagation, retry, words};
 use crate::dialect::{Message, Prompt};
 use crate::evidence::{Attempt, Sample, ids};
 use crate::observation::{Ending, Loss};
@@ -32,6 +33,12 @@ pub struct Call {
     scrub: Arc<Scrub>,
     /// The prompt, where what is said is to be handed out.
     said: Option<Vec<Message>>,
+    /// Whether the visible answer is handed out.
+    hand_out: bool,
+    /// What the words of the answer are hashed with, where they are to be compared.
+    compared: Option<String>,
+    /// Counts tokens of our own.
+    counter: Option<Counter>,
 }
 
 impl Call {
@@ -59,6 +66,8 @@ impl Call {
         run_id: &str,
     ) -> Self {
         let body = Bytes::from(cell.relay.protocol.body(&prompt));
+        let counter = Counter::of(&cell.model, &prompt.messages);
+        let compared = cell.workload.calibration.map(|_| run_id.to_owned());
         Self {
             trace_id: ids::trace_id(run_id, &slot.id),
             propagation: cell.relay.propagate,
@@ -71,7 +80,7 @@ impl Call {
                 seal: cell.seal(&slot),
                 request_bytes: body.len() as u64,
                 expect: cell.workload.expect.clone(),
-                keep_text: false,
+                keep_text: counter.is_some() || compared.is_some(),
             },
             request: Request {
                 url: endpoint.url().clone(),
@@ -82,6 +91,9 @@ impl Call {
             retry: cell.relay.retry.clone(),
             scrub: Arc::clone(endpoint.scrub()),
             said: None,
+            hand_out: false,
+            compared,
+            counter,
             slot,
         }
     }
@@ -96,6 +108,7 @@ impl Call {
     /// The same call, with the visible answer handed out in the observation.
     #[must_use]
     pub fn keep_text(mut self) -> Self {
+        self.hand_out = true;
         self.asked.keep_text = true;
         self
     }
@@ -121,6 +134,18 @@ impl fmt::Debug for Said {
 /// Makes one call, now; a called-off one ends as [`Ending::Cancelled`].
 pub async fn call_once<T: Attempts>(attempts: &T, call: Call, mut cancel: Cancel) -> Sample {
     make(attempts, call, None, &mut cancel).await.sample
+}
+
+/// Makes one call, so long after its planned moment; `None` for one that our side ended.
+pub async fn call_late<T: Attempts>(
+    attempts: &T,
+    call: Call,
+    lag: Duration,
+    mut cancel: Cancel,
+) -> Option<Sample> {
+    let now = tokio::time::Instant::now().into_std();
+    let made = make(attempts, call, now.checked_sub(lag), &mut cancel).await;
+    (!made.called_off).then_some(made.sample)
 }
 
 /// A call that was made.
@@ -169,6 +194,17 @@ pub(super) async fn make<T: Attempts>(
             .attempt(&request, &mut exchange, &own, cancel)
             .await;
         let mut observation = exchange.finish();
+        if let Some(text) = &observation.text {
+            if let Some(counter) = &call.counter {
+                observation.own_count = counter.count(text);
+            }
+            if let Some(key) = &call.compared {
+                observation.words = words::hashed(key, text);
+            }
+        }
+        if said.is_none() && !call.hand_out {
+            observation.text = None;
+        }
         call.scrub.clean(&mut observation);
         if let Some(said) = &mut said {
             said.answer = observation.text.take().filter(|text| !text.is_empty());

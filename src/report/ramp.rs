@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compared::{counted, share, share_up, wrap};
+use super::compared::{share, share_up, wrap};
 use crate::compare::ramp::{Bend, CONFIDENCE, FLAT, Kept, Knee, Step};
 use crate::measure::words;
+use crate::measure::words::counted;
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;

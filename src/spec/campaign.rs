@@ -198,6 +198,15 @@ pub(super) fn baseline(
         Some(pair) => pair_share(r, &pair),
         None => Some(USUAL_PAIR_PPM),
     };
+    let calls = merged.child("calibration").map(|node| Item {
+        node,
+        key_span: node.span.clone(),
+        path: "baseline.calibration".to_owned(),
+    });
+    let calibration = match calls {
+        Some(calls) => Some(calls.whole(r, FEWEST_CALLS, MOST_CALLS)?),
+        None => None,
+    };
     let own = Item {
         node: &merged,
         key_span: item.key_span.clone(),
@@ -207,8 +216,13 @@ pub(super) fn baseline(
     Some(Baseline {
         relay: relay?,
         pair_ppm: pair_ppm?,
+        calibration,
     })
 }
+
+/// Calls of a calibration: fewer say nothing, more say no more.
+pub(super) const FEWEST_CALLS: u64 = 20;
+pub(super) const MOST_CALLS: u64 = 1000;
 
 /// Share of the slots that are paired where the spec does not say: a tenth.
 const USUAL_PAIR_PPM: u32 = 100_000;

@@ -164,6 +164,18 @@ fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Dr
             .is_some_and(|all| all.iter().any(|it| it.concurrency.is_some())),
     };
     campaign::check_relays(r, &relays, &parts);
+    let calibrated = baseline.as_ref().is_some_and(|it| it.calibration.is_some());
+    let taken = workloads
+        .iter()
+        .flatten()
+        .any(|it| it.name == workload::CALIBRATION);
+    if calibrated && taken {
+        r.note(
+            SpecError::new(0..0, "two workloads are called `calibration`")
+                .label("`baseline.calibration` asks one of that name")
+                .help("rename the workload"),
+        );
+    }
     for settings in settings
         .iter()
         .chain(profiles.iter().flat_map(BTreeMap::values))

@@ -64,6 +64,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelayS
 pub(super) fn read_baseline(r: &Reader<'_>, item: &Item<'_>, own: &Node) -> Option<RelaySpec> {
     let mut map = item.map(r)?;
     map.get(r, "pair");
+    map.get(r, "calibration");
     one(r, item, map, own, false)
 }
 

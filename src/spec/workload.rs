@@ -30,6 +30,30 @@ pub(super) fn built_in() -> Workload {
         }],
         params: Map::from_iter([("max_tokens".to_owned(), MAX_TOKENS.into())]),
         expect: Expect::default(),
+        calibration: None,
+        concurrency: None,
+    }
+}
+
+/// Name of the workload whose answers are compared with the trusted upstream's.
+pub(super) const CALIBRATION: &str = "calibration";
+
+/// One fixed prompt with many likely answers: what a model says first is its own.
+pub(crate) fn calibration(samples: u64) -> Workload {
+    Workload {
+        name: CALIBRATION.to_owned(),
+        messages: vec![Message {
+            role: "user".to_owned(),
+            content: "Write the first two sentences of a story about a lighthouse. Begin at once, \
+                      without a title."
+                .to_owned(),
+        }],
+        params: Map::from_iter([
+            ("max_tokens".to_owned(), 60.into()),
+            ("temperature".to_owned(), 1.into()),
+        ]),
+        expect: Expect::default(),
+        calibration: Some(samples),
         concurrency: None,
     }
 }
@@ -81,6 +105,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         messages: messages?,
         params,
         expect,
+        calibration: None,
         concurrency,
     })
 }

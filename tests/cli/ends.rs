@@ -104,6 +104,12 @@ fn a_killed_run_loses_the_calls_that_were_open_and_no_more() {
         .exits(3)
         .says("12 of 40 samples")
         .says("last line torn");
+    place
+        .run(&["verify", "runs/r"])
+        .exits(0)
+        .says(": whole, 13 lines")
+        .says("torn end")
+        .says("no closing line");
 
     // The same run goes on behind what is on record.
     moody.willing.store(true, Ordering::SeqCst);
@@ -128,6 +134,14 @@ fn a_killed_run_loses_the_calls_that_were_open_and_no_more() {
     let judged = place.run(&["judge", "runs/r"]);
     assert_eq!(judged.status.code(), resumed.status.code());
     assert!(resumed.out.starts_with(&judged.out), "{resumed}\n{judged}");
+
+    // The chain goes on behind what was killed and torn.
+    let whole = place.run(&["verify", "runs/r"]);
+    whole.exits(0).says(": whole, ");
+    assert!(
+        !whole.out.contains("torn") && !whole.out.contains("no closing line"),
+        "{whole}"
+    );
 
     // A run that is through is not sampled again.
     place.run(&["run", "s.yaml", "--run-id", "r"]).passes();
@@ -256,7 +270,10 @@ fn a_full_disk_is_our_failure_and_nothing_counts_that_is_not_on_record() {
     assert!(evidence.samples.len() as u64 <= moody.server.requests());
     assert_eq!(judge(&evidence)[0].n, evidence.samples.len() as u64);
     place.run(&["judge", "runs/r"]).exits(3);
+    let lines = format!(": whole, {} lines", evidence.samples.len() + 1);
+    place.run(&["verify", "runs/r"]).exits(0).says(&lines);
 
     // With room again, the run goes on.
     place.run(&["run", "s.yaml", "--run-id", "r"]).passes();
+    place.run(&["verify", "runs/r"]).exits(0).says(": whole, ");
 }

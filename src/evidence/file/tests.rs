@@ -10,6 +10,9 @@ use super::*;
 use crate::evidence::CloseReason;
 use crate::evidence::fixtures::*;
 
+/// What the last version before the chain wrote.
+const UNCHAINED: &str = include_str!("../../../tests/data/evidence/unchained.jsonl");
+
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cell.jsonl");
@@ -287,10 +290,81 @@ fn a_full_disk_is_an_error_that_says_so() {
         file: OpenOptions::new().append(true).open(full).unwrap(),
         length: 0,
         dirty: false,
+        spoilt: false,
+        chain: Some(ChainValue::START),
         buffer: Vec::new(),
     };
     let error = writer.sample(&sample(0, good())).unwrap_err();
     assert_eq!(message(&error), "cannot write the evidence file /dev/full");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("No space left"), "{cause}");
+}
+
+/// The lines of a file and the value at the end of each.
+fn chain_of(path: &Path) -> Vec<Option<ChainValue>> {
+    let text = fs::read(path).unwrap();
+    let lines = text.split(|byte| *byte == b'\n');
+    let mut values: Vec<_> = lines.map(value_of).collect();
+    assert_eq!(values.pop(), Some(None), "the last line has its line feed");
+    values
+}
+
+/// Holds a file to a chain from its first line to its last.
+fn assert_chained(path: &Path) {
+    let text = fs::read_to_string(path).unwrap();
+    let mut before = ChainValue::START;
+    for line in text.lines() {
+        let (record, rest) = line.rsplit_once(",\"chain\":\"").unwrap();
+        before = before.then(record.as_bytes());
+        assert_eq!(rest, format!("{before}\"}}"));
+    }
+}
+
+#[test]
+fn each_line_follows_the_one_before_also_where_a_torn_end_was_cut_off() {
+    let (_folder, path) = written(2);
+    append(&path, b"{\"sample\":{\"id\":");
+    let (mut writer, _) = Writer::reopen(&path).unwrap();
+    writer.sample(&sample(2, good())).unwrap();
+    writer.close(&close(CloseReason::Budget)).unwrap();
+    assert_chained(&path);
+    assert_eq!(writer.chain(), *chain_of(&path).last().unwrap());
+    assert_eq!(writer.length(), fs::metadata(&path).unwrap().len());
+}
+
+#[test]
+fn a_file_of_a_version_without_the_chain_stays_without() {
+    let (_folder, path) = place();
+    fs::write(&path, UNCHAINED).unwrap();
+    let (mut writer, before) = Writer::reopen(&path).unwrap();
+    assert_eq!(before.samples.len(), 12);
+    writer.sample(&sample(12, good())).unwrap();
+    assert_eq!(writer.chain(), None);
+    assert_eq!(chain_of(&path), [None; 15]);
+    assert_eq!(read(&path).unwrap().samples.len(), 13);
+}
+
+#[test]
+fn nothing_is_written_behind_a_line_that_lost_its_value() {
+    let (_folder, path) = written(2);
+    append(&path, b"{\"remark\":\"of another hand\"}\n");
+    let length = fs::metadata(&path).unwrap().len();
+    let error = message(&Writer::reopen(&path).unwrap_err());
+    assert!(
+        error.contains("cell.jsonl:4: the line has no chain value"),
+        "{error}"
+    );
+    assert_eq!(fs::metadata(&path).unwrap().len(), length);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_failed_write_left_is_cut_off_before_the_next_line() {
+    let (_folder, path) = written(1);
+    let (mut writer, _) = Writer::reopen(&path).unwrap();
+    append(&path, b"{\"sample\":{\"id\":");
+    writer.spoilt = true;
+    writer.sample(&sample(1, good())).unwrap();
+    assert_chained(&path);
+    assert_eq!(indices(&read(&path).unwrap()), [0, 1]);
 }

@@ -143,6 +143,7 @@ async fn run_of<F: Fn(u64) -> Answer + Send + Sync + 'static>(
         endpoint: endpoint(),
         run_id: "run",
         skip,
+        allowance: None,
         aside: None,
     };
     let mut samples = Vec::new();

@@ -194,6 +194,13 @@ pub(super) static BASELINE: Table = table(
             )
             .usual("`10%`"),
             Key::new(
+                "calibration",
+                Kind::Whole(20, 1000),
+                "calls of one fixed prompt to each relay and to the baseline, spread over the soak, \
+                 whose answers are compared: [signoff.md](signoff.md#signals)",
+            )
+            .usual("none"),
+            Key::new(
                 "pricing",
                 Kind::MapOf(&Kind::Map(&PRICE), 256),
                 "what it charges",

@@ -32,7 +32,7 @@ workloads:
     messages: [{{ role: user, content: hi }}]
     expect: {{ shape: {{ json: [a] }}, detect: {{ blocks: 3 }} }}
 matrix: {{ exclude: [{{ relay: a }}] }}
-baseline: {{ name: up, simulate: {{}}, pair: 5%, pricing: {{ simulated: {{ input: 1, output: 1 }} }} }}
+baseline: {{ name: up, simulate: {{}}, pair: 5%, calibration: 100, pricing: {{ simulated: {{ input: 1, output: 1 }} }} }}
 regions: [{{ name: hk, budget_share: 60% }}, {{ name: eu }}]
 windows: [{{ name: peak, daily: \"21:00-01:00\", tz: UTC }}]
 sampling: {{ limits: {{ max_tokens: 1M }} }}
