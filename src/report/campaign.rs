@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compared::{COLUMNS, counted, length, wrap};
+use super::compared::{COLUMNS, length, wrap};
+use crate::measure::words::counted;
 use super::document::heading;
 use super::said::said;
 use super::signoff::paired;

@@ -1,6 +1,7 @@
 //! The eleven parts of the document as headings, sentences and tables, for any form that has these.
 
-use super::super::compared::{counted, p, points, usd_text};
+use super::super::compared::{p, points, usd_text};
+use crate::measure::words::counted;
 use super::super::document::heading;
 use super::gathered::{CostLine, Latency};
 use super::rows::{Covered, Row};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::compared::counted;
+use crate::measure::words::counted;
 use super::gathered::Gathered;
 use super::Material;
 use crate::evidence::{Evidence, Header};

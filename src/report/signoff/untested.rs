@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::compared::counted;
+use crate::measure::words::counted;
 use super::Clock;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
