@@ -109,7 +109,7 @@ enum Command {
     Man,
     /// One recorded call: where its time went, what was found, and how to repeat it
     Inspect(inspect::Args),
-    /// Write the JSON Schema of specs, for editors
+    /// Write the JSON Schema of specs, for editors, or of reports, for programs
     Schema(schema::Args),
     /// Say what a metric, class, rule, reason or fault means
     Explain(explain::Args),
