@@ -14,6 +14,7 @@ mod inspect;
 pub mod judge;
 pub mod plan;
 mod probe;
+mod ramp;
 mod report;
 mod results;
 mod run;
@@ -98,6 +99,8 @@ enum Command {
     Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
+    /// Climb steps of concurrency, and say how many calls at a time a relay carries
+    Ramp(ramp::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
     /// Print completions for a shell
@@ -153,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args, &mut out),
         Command::Verify(args) => verify::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
+        Command::Ramp(args) => ramp::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),
         Command::Man => completions::man(Cli::command(), &mut out),

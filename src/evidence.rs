@@ -130,6 +130,9 @@ pub struct Header {
     /// Where this file goes on with another one; absent in the first file of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,
+    /// Calls that were held open at all times; `None` where calls started at the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 #[expect(

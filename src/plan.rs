@@ -8,6 +8,7 @@ mod price;
 pub mod prospects;
 mod resolve;
 mod schedule;
+mod step;
 pub mod trace_url;
 pub mod window;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub use price::Price;
 pub use resolve::resolve;
 pub use schedule::{is_paired, starts};
+pub use step::Step;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -609,6 +611,9 @@ pub struct Workload {
     /// Samples of it, where it is that of a calibration: one fixed prompt, whose answers are
     /// compared with the trusted upstream's.
     pub calibration: Option<u64>,
+    /// Calls that are held open at all times (closed loop: one starts when another one ends);
+    /// `None`: calls start at the rate, whatever became of the ones before.
+    pub concurrency: Option<u32>,
 }
 
 impl Workload {
@@ -633,6 +638,31 @@ pub struct Simulate {
     pub tls: bool,
     /// Faults with their shares in parts per million and their parameters.
     pub faults: Vec<PlannedFault>,
+    /// Most answers at a time; `None`: as many as are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// What becomes of a call beyond the capacity.
+    #[serde(default, skip_serializing_if = "Overload::is_queue")]
+    pub overload: Overload,
+}
+
+named! {
+    /// What the embedded relay does with a call beyond its capacity.
+    #[derive(Default)]
+    Overload {
+        /// It waits for its turn, in the order of arrival.
+        #[default]
+        Queue = "queue",
+        /// It is answered 429.
+        Reject = "reject",
+    }
+}
+
+impl Overload {
+    /// Whether it waits.
+    pub fn is_queue(&self) -> bool {
+        *self == Self::Queue
+    }
 }
 
 /// One fault of the embedded relay.

@@ -6,6 +6,7 @@
 pub mod about;
 mod bursts;
 pub mod campaign;
+pub mod counts;
 pub mod judge;
 mod rule;
 mod seals;

@@ -343,6 +343,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         beside: None,
         pair_ppm: 0,
         calibration: false,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

@@ -295,7 +295,15 @@ pub fn tokens_of(cell: &Cell, sampling: &Sampling) -> u64 {
 }
 
 /// When the last call of a cell starts, from the start of its sampling.
+///
+/// Where calls are held open instead of started at a rate, that is at the latest.
 pub fn last_start(cell: &Cell, sampling: &Sampling) -> Duration {
+    if let Some(streams) = cell.workload.concurrency {
+        let calls = sampling.max_samples + u64::from(sampling.warmup);
+        let rounds = calls.div_ceil(u64::from(streams.max(1))).saturating_sub(1);
+        let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+        return longest_call(&cell.relay).saturating_mul(rounds);
+    }
     cell.slots(sampling)
         .last()
         .map_or(Duration::ZERO, |slot| slot.start)

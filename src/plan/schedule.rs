@@ -45,13 +45,17 @@ impl Cell {
             Endpoint::Simulate(_) => String::new(),
         };
         let mut starts = Starts::new(sampling, &self.name());
+        // A call that waits for another one to end has no moment of its own.
+        let closed = self.workload.concurrency.is_some();
         let warmups = u64::from(sampling.warmup);
         let cell = self.id.clone();
         let seed = sampling.seed;
         (0..warmups.saturating_add(sampling.max_samples)).map(move |position| {
             let warmup = position < warmups;
             let index = if warmup { position } else { position - warmups };
-            slot(&cell, &run, seed, index, warmup, starts.next_start())
+            let start = starts.next_start();
+            let start = if closed { Duration::ZERO } else { start };
+            slot(&cell, &run, seed, index, warmup, start)
         })
     }
 

@@ -12,7 +12,7 @@ use super::call::Said;
 use super::cancel::{Cancel, CancelSwitch, cancel_pair};
 use super::descriptors::make_room;
 use super::endpoint::Endpoint;
-use super::pace::{Finished, Pacing};
+use super::pace::{Finished, Pacing, most_open};
 use super::self_check::{LoopProbe, Starts};
 use super::transport::Transport;
 use crate::evidence::{CloseReason, Sample, SelfCheck};
@@ -88,7 +88,7 @@ pub async fn drive<T: Attempts>(
     let sampling = job.sampling;
     let aside = job.aside;
     let calls = sampling.max_samples.saturating_add(sampling.warmup.into());
-    make_room(calls.min(sampling.concurrency.into())).await;
+    make_room(calls.min(most_open(job.cell, sampling).into())).await;
     let (stop, stopped) = cancel_pair();
     let (off, called_off) = cancel_pair();
     // Whoever drops this future ends its calls too.

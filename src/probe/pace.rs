@@ -1,4 +1,5 @@
-//! Starts calls at their planned moments, whatever became of the calls before (open loop).
+//! Starts calls at their planned moments, whatever became of the calls before (open loop); or, where
+//! a workload says so, holds a number of calls open (closed loop).
 //!
 //! Waits by the runtime's timer, which is up to 2 ms late: the moment at which a call really starts
 //! is what is recorded and what all its times count from, so precision here would buy nothing and
@@ -69,7 +70,7 @@ impl<T: Attempts> Pacing<T> {
     /// The first call that does not fit into the allowance ends it: to wait until open calls turn
     /// out to be cheaper would let the relay decide when it is asked.
     pub(super) async fn run(mut self) -> Paced {
-        let open = self.sampling.concurrency.max(1);
+        let open = most_open(&self.cell, &self.sampling);
         let permits = Arc::new(Semaphore::new(usize::try_from(open).unwrap_or(1)));
         let skip = self.skip;
         let mut slots = self
@@ -111,11 +112,15 @@ impl<T: Attempts> Pacing<T> {
     ) {
         let epoch = Instant::now();
         for slot in slots {
+            // Whoever holds a number of calls open has planned no moment for any of them.
+            let planned = self.cell.workload.concurrency.is_none();
             let due = epoch + slot.start.saturating_sub(base);
             let write = if self.aloud { Call::aloud } else { Call::new };
             let call = write(&self.cell, slot, &self.endpoint, &self.run_id);
             let turn = async {
-                tokio::time::sleep_until(due).await;
+                if planned {
+                    tokio::time::sleep_until(due).await;
+                }
                 turn(permits).await
             };
             let turn = tokio::select! {
@@ -126,6 +131,11 @@ impl<T: Attempts> Pacing<T> {
             // The semaphore is never closed.
             let Some((permit, held)) = turn else {
                 return;
+            };
+            let (due, held) = if planned {
+                (due, held)
+            } else {
+                (Instant::now(), false)
             };
             let money = match self.allowance.as_ref().map(Allowance::reserve) {
                 None => None,
@@ -174,6 +184,12 @@ impl<T: Attempts> Pacing<T> {
             let _ = done.send(finished);
         });
     }
+}
+
+/// Most calls of a cell that are open at a time.
+pub(super) fn most_open(cell: &Cell, sampling: &Sampling) -> u32 {
+    let held = cell.workload.concurrency;
+    held.unwrap_or(sampling.concurrency).max(1)
 }
 
 /// Waits until one more call may be open, and says whether it had to wait.

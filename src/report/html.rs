@@ -6,6 +6,7 @@ mod plot;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::curves::Curves;
+use super::distribution::Distribution;
 use super::document::{Cell, Document, Standing, heading};
 use super::explain::{address_of, explain};
 use super::said::said;
@@ -92,7 +93,7 @@ fn section(index: usize, cell: Cell<'_>, curves: Option<&Curves>) -> Markup {
                                 td class="mark" { (mark(standing)) }
                                 td { code { (objective.text) } }
                                 td {
-                                    (said(summary, objective, verdict))
+                                    (said(&summary.judging, objective, verdict))
                                     @if let Some(why) = explain(cell.evidence, objective, verdict) {
                                         div class="why" {
                                             "Look at " (why.place()) ": " (why.shown_by()) ". "
@@ -108,7 +109,8 @@ fn section(index: usize, cell: Cell<'_>, curves: Option<&Curves>) -> Markup {
             }
             (outcomes(cell))
             @for (row, curve) in cell.rows().zip(curves.map(Curves::all).unwrap_or_default()) {
-                @if let Some(curve) = curve { (plot::distribution(row.0, row.1, curve)) }
+                @let shape = curve.as_ref().and_then(|it| Distribution::of(row.0, row.1, &it.values, it.failed));
+                @if let Some(shape) = shape { (plot::distribution(&shape)) }
             }
             (waterfalls(cell))
             p class="rule" { "Spec " code { (summary.spec_source) } ", evidence " code { (cell.path) } }

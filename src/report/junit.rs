@@ -63,7 +63,7 @@ fn suite(cell: Cell<'_>) -> TestSuite {
 }
 
 fn case(cell: Cell<'_>, objective: &Objective, verdict: &Verdict, standing: Standing) -> TestCase {
-    let found = said(cell.summary, objective, verdict);
+    let found = said(&cell.summary.judging, objective, verdict);
     let explanation = explain(cell.evidence, objective, verdict);
     let mut status = match standing {
         Standing::Passed | Standing::Warned => TestCaseStatus::success(),

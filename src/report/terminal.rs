@@ -10,16 +10,16 @@ use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Width of the first column: `INCONCLUSIVE` and two spaces.
-const FIRST: usize = 14;
+pub(super) const FIRST: usize = 14;
 /// Width of a line of a verdict.
 const COLUMNS: usize = 80;
 
 /// SGR codes, or nothing where colour is off.
 #[derive(Clone, Copy)]
-struct Paint(bool);
+pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
-    fn with(self, code: &str, text: &str) -> String {
+    pub(super) fn with(self, code: &str, text: &str) -> String {
         if self.0 {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
@@ -27,7 +27,7 @@ impl Paint {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(super) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
@@ -102,11 +102,7 @@ fn earlier_runs(summary: &Summary) -> String {
     if count == 0 {
         return String::new();
     }
-    let runs = if count == 1 {
-        "1 run"
-    } else {
-        &format!("{count} runs")
-    };
+    let runs = words::counted(count as u64, "run");
     format!(
         "  a fresh start after {runs} that did not pass: up to {:.1}% chance of a false pass\n  \
          (to go on with a run instead: --continue {})\n",
@@ -124,7 +120,7 @@ fn sampled(summary: &Summary) -> String {
     }
     let retries = summary.attempts.saturating_sub(summary.samples);
     if retries > 0 {
-        let _ = write!(text, ", {retries} retries");
+        let _ = write!(text, ", {}", words::counted(retries, "retry"));
     }
     match summary.continued.len() {
         0 => {}
@@ -159,7 +155,7 @@ fn line(
     let text = format!(
         "{:<width$}  {}",
         objective.text,
-        said(summary, objective, verdict)
+        said(&summary.judging, objective, verdict)
     );
     let hanging = format!("\n{}", " ".repeat(indent + FIRST));
     let lines = folded(&text, COLUMNS - FIRST - indent);
@@ -168,7 +164,7 @@ fn line(
 
 /// A text as lines of at most so many characters: broken behind a comma or semicolon where there is
 /// one not too early, else between words.
-fn folded(text: &str, room: usize) -> Vec<&str> {
+pub(super) fn folded(text: &str, room: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some((end, _)) = rest.char_indices().nth(room) {
@@ -246,6 +242,9 @@ fn look_at(explanation: &Explanation, header: &Header) -> Vec<String> {
             }
         }
         None => lines.push(format!("trace {}", explanation.trace_id)),
+    }
+    if let Some(hint) = explanation.hint {
+        lines.push(format!("try: {hint}"));
     }
     lines
 }

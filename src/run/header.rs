@@ -71,6 +71,7 @@ pub(super) fn header(plan: &Plan, cell: &Cell, origin: Origin) -> Header {
         windows: plan.windows.clone(),
         beside: cell.beside.clone(),
         pair_ppm: cell.pair_ppm(plan.pair_ppm),
+        concurrency: cell.workload.concurrency,
         calibration: cell.workload.calibration.is_some(),
         segment: None,
     }
