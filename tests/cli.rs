@@ -4,6 +4,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
+#[path = "cli/collecting.rs"]
+mod collecting;
 #[path = "cli/collector.rs"]
 mod collector;
 #[path = "cli/compare.rs"]

@@ -164,7 +164,6 @@ impl<T: Attempts> Pacing<T> {
         let done = self.done.clone();
         tokio::spawn(async move {
             let made = make(&*transport, call, Some(due.into_std()), &mut off).await;
-            drop(permit);
             let finished = if made.called_off {
                 // What it has cost by then nobody says: its money is gone.
                 drop(money);
@@ -179,6 +178,8 @@ impl<T: Attempts> Pacing<T> {
                     held,
                 }
             };
+            // Behind the money: whoever waits for the permit needs some of it.
+            drop(permit);
             // Nobody listens any more when the run was dropped.
             let _ = done.send(finished);
         });

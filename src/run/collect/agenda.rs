@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use crate::plan::{Cell, Plan, Slot};
+use crate::plan::{Cell, Plan};
 
 /// Slots of the trusted upstream stand half a second before or after those they are paired with, so
 /// each may be out of order by this much.
@@ -20,93 +20,60 @@ pub(super) struct Agenda {
     heads: BinaryHeap<Reverse<Head>>,
 }
 
-/// A slot and whose it is.
-#[derive(Debug, PartialEq)]
+/// A planned slot, of which no more is made than it takes to put it in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Head {
+    /// Planned start.
+    pub(super) start: Duration,
     /// Number of the cell among those of the agenda.
     pub(super) cell: usize,
-    /// The slot.
-    pub(super) slot: Slot,
-}
-
-impl Head {
-    fn key(&self) -> (Duration, usize, u64) {
-        (self.slot.start, self.cell, self.slot.index)
-    }
-}
-
-impl Eq for Head {}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
+    /// Index of the slot.
+    pub(super) index: u64,
 }
 
 impl Agenda {
     /// All slots of these cells that start at `from` or later; the number of a cell is its place.
     pub(super) fn new(plan: &Plan, cells: &[&Cell], from: Duration) -> Self {
-        let sources = cells.iter().map(|cell| Source::new(slots(plan, cell)));
+        let sources = (0..).zip(cells);
+        let sources = sources.map(|(number, cell)| Source::new(number, plan.soak_starts(cell)));
         let mut agenda = Self {
             sources: sources.collect(),
             heads: BinaryHeap::with_capacity(cells.len()),
         };
-        for (cell, source) in agenda.sources.iter_mut().enumerate() {
-            let first = source.find(|slot| slot.start >= from);
-            agenda
-                .heads
-                .extend(first.map(|slot| Reverse(Head { cell, slot })));
+        for source in &mut agenda.sources {
+            let first = source.find(|head| head.start >= from);
+            agenda.heads.extend(first.map(Reverse));
         }
         agenda
     }
 
     /// When the next slot starts.
     pub(super) fn next_start(&self) -> Option<Duration> {
-        self.heads.peek().map(|Reverse(head)| head.slot.start)
+        self.heads.peek().map(|Reverse(head)| head.start)
     }
 
     /// The next slot.
     pub(super) fn pop(&mut self) -> Option<Head> {
         let Reverse(head) = self.heads.pop()?;
-        let cell = head.cell;
-        let next = self.sources.get_mut(cell).and_then(Iterator::next);
-        self.heads
-            .extend(next.map(|slot| Reverse(Head { cell, slot })));
+        let next = self.sources.get_mut(head.cell).and_then(Iterator::next);
+        self.heads.extend(next.map(Reverse));
         Some(head)
-    }
-}
-
-/// The slots of a cell, or of the trusted upstream beside one.
-pub(super) fn slots(plan: &Plan, cell: &Cell) -> Box<dyn Iterator<Item = Slot> + Send> {
-    match &cell.beside {
-        None => Box::new(cell.slots(&cell.sampling(&plan.sampling))),
-        Some(name) => match plan.cells.iter().find(|it| it.name() == *name) {
-            Some(beside) => {
-                let sampling = beside.sampling(&plan.sampling);
-                Box::new(cell.paired_slots(beside, &sampling, plan.pair_ppm))
-            }
-            None => Box::new(std::iter::empty()),
-        },
     }
 }
 
 /// The slots of one cell in the order of their starts.
 struct Source {
-    planned: Box<dyn Iterator<Item = Slot> + Send>,
+    cell: usize,
+    planned: Box<dyn Iterator<Item = (u64, Duration)> + Send>,
     /// Slots before which none can come any more, once the last of them is far enough ahead.
     ahead: BinaryHeap<Reverse<Head>>,
     last: Option<Duration>,
 }
 
 impl Source {
-    fn new(planned: Box<dyn Iterator<Item = Slot> + Send>) -> Self {
+    fn new(cell: usize, planned: Box<dyn Iterator<Item = (u64, Duration)> + Send>) -> Self {
         Self {
+            cell,
             planned,
             ahead: BinaryHeap::new(),
             last: None,
@@ -115,52 +82,65 @@ impl Source {
 }
 
 impl Iterator for Source {
-    type Item = Slot;
+    type Item = Head;
 
-    fn next(&mut self) -> Option<Slot> {
+    fn next(&mut self) -> Option<Head> {
         loop {
             if let Some(Reverse(first)) = self.ahead.peek()
-                && self.last > Some(first.slot.start + OUT_OF_ORDER)
+                && self.last > Some(first.start + OUT_OF_ORDER)
             {
                 break;
             }
-            let Some(slot) = self.planned.next() else {
+            let Some((index, start)) = self.planned.next() else {
                 break;
             };
-            self.last = self.last.max(Some(slot.start));
-            self.ahead.push(Reverse(Head { cell: 0, slot }));
+            self.last = self.last.max(Some(start));
+            let cell = self.cell;
+            self.ahead.push(Reverse(Head { start, cell, index }));
         }
-        self.ahead.pop().map(|Reverse(head)| head.slot)
+        self.ahead.pop().map(|Reverse(head)| head)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Slot;
     use crate::run::collect::testing::soak;
+
+    /// As the judge has them.
+    fn slots(plan: &Plan, cell: &Cell) -> Vec<Slot> {
+        let beside = plan.cells.iter().find(|it| Some(it.name()) == cell.beside);
+        match beside {
+            None => cell.slots(&cell.sampling(&plan.sampling)).collect(),
+            Some(beside) => {
+                let sampling = beside.sampling(&plan.sampling);
+                cell.paired_slots(beside, &sampling, plan.pair_ppm)
+                    .collect()
+            }
+        }
+    }
 
     #[test]
     fn every_slot_of_every_cell_comes_once_in_the_order_of_their_starts() {
         let plan = soak("").plan;
         let cells: Vec<&Cell> = plan.cells.iter().chain(&plan.baselines).collect();
-        assert!(
-            plan.baselines.len() >= 2,
-            "pairs are what may be out of order"
-        );
+        let pairs = slots(&plan, &plan.baselines[0]);
+        let sorted = pairs.is_sorted_by_key(|slot| slot.start);
+        assert!(pairs.len() > 100 && !sorted, "pairs are out of order");
         let mut agenda = Agenda::new(&plan, &cells, Duration::ZERO);
-        let (mut seen, mut last) = (Vec::new(), Duration::ZERO);
+        let (mut seen, mut last) = (vec![Vec::new(); cells.len()], Duration::ZERO);
         while let Some(next) = agenda.next_start() {
             let head = agenda.pop().unwrap();
-            assert_eq!(head.slot.start, next);
+            assert_eq!(head.start, next);
             assert!(next >= last, "{head:?}");
             last = next;
-            seen.push(head.slot.id);
+            seen[head.cell].push(plan.soak_slot(cells[head.cell], head.index, head.start));
         }
-        let planned = |cell: &&Cell| slots(&plan, cell).map(|slot| slot.id).collect::<Vec<_>>();
-        let mut all: Vec<String> = cells.iter().flat_map(planned).collect();
-        all.sort_unstable();
-        seen.sort_unstable();
-        assert_eq!(seen, all);
+        for (mut seen, cell) in seen.into_iter().zip(cells) {
+            seen.sort_by_key(|slot| slot.index);
+            assert_eq!(seen, slots(&plan, cell), "{}", cell.name());
+        }
     }
 
     #[test]
@@ -171,7 +151,7 @@ mod tests {
         let mut agenda = Agenda::new(&plan, &cells, from);
         let mut left = 0;
         while let Some(head) = agenda.pop() {
-            assert!(head.slot.start >= from);
+            assert!(head.start >= from);
             left += 1;
         }
         let planned = cells.iter().flat_map(|cell| slots(&plan, cell));

@@ -64,8 +64,12 @@ struct Campaign {
     started_unix_ns: u64,
 }
 
+/// From the first collecting to the beginning of a soak whose spec names none: no slot is missed
+/// while its collector gets ready.
+const READY: u64 = 1_000_000_000;
+
 /// Makes the folder, and gives the moment from which the plan's slots count: that of the spec, else
-/// the one at which it was first collected into this folder, which is `now` if it never was.
+/// a second after it was first collected into this folder, which is `now` if it never was.
 ///
 /// # Errors
 /// When the folder cannot be used, or holds the evidence of another plan.
@@ -105,7 +109,10 @@ pub(super) fn begin(folder: &Path, plan: &Plan, now: u64) -> Result<u64, Campaig
         schema: 1,
         spec: plan.name.clone(),
         plan_digest: plan.digest.clone(),
-        started_unix_ns: plan.sampling.start_unix_ns.unwrap_or(now),
+        started_unix_ns: plan
+            .sampling
+            .start_unix_ns
+            .unwrap_or(now.saturating_add(READY)),
     };
     write(&path, &campaign).map_err(io("write", &path))?;
     Ok(campaign.started_unix_ns)

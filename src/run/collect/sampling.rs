@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::agenda::{Agenda, Head, slots};
+use super::agenda::{Agenda, Head};
 use super::journal::Journal;
 use super::records::Records;
 use super::{
@@ -196,9 +196,9 @@ impl<'o, C: Clock, R: Caller> AtWork<'o, C, R> {
         };
         let from = nanos_between(started, now).saturating_sub(LATEST);
         let from = if now < started { Duration::ZERO } else { from };
-        for slot in order.cells.iter().flat_map(|cell| slots(plan, cell)) {
+        for (_, start) in order.cells.iter().flat_map(|cell| plan.soak_starts(cell)) {
             standing.planned += 1;
-            standing.due += u64::from(slot.start < from);
+            standing.due += u64::from(start < from);
         }
         let path = |cell: &&Cell| order.folder.join(format!("{}.jsonl", file_stem(cell)));
         let paths = order.cells.iter().map(path).collect();
@@ -248,12 +248,13 @@ impl<'o, C: Clock, R: Caller> AtWork<'o, C, R> {
             standing,
         };
         for (cell, known) in order.cells.iter().enumerate() {
-            let lost = |slot: &Slot| were_open.contains(&(known.id.clone(), slot.index));
             if !were_open.iter().any(|(id, _)| *id == known.id) {
                 continue;
             }
-            for slot in slots(plan, known).filter(lost) {
-                if !at_work.records.is_settled(cell, slot.index) {
+            for (index, start) in plan.soak_starts(known) {
+                let lost = were_open.contains(&(known.id.clone(), index));
+                if lost && !at_work.records.is_settled(cell, index) {
+                    let slot = plan.soak_slot(known, index, start);
                     at_work.skip(cell, SlotName::of(&slot), SkipReason::Lost)?;
                     at_work.spend_a_call(cell);
                 }
@@ -304,10 +305,14 @@ impl<'o, C: Clock, R: Caller> AtWork<'o, C, R> {
 
     /// A slot whose moment came so long ago: starts its call, or says why not.
     fn meet(&mut self, head: Head, lag: Duration) -> Result<(), CollectError> {
-        let Head { cell, slot } = head;
-        if self.records.is_settled(cell, slot.index) {
+        let Head { start, cell, index } = head;
+        let Some(asked) = self.cells.get(cell).cloned() else {
+            return Ok(());
+        };
+        if self.records.is_settled(cell, index) {
             return Ok(());
         }
+        let slot = self.order.plan.soak_slot(&asked, index, start);
         if lag > LATEST {
             return self.skip(cell, SlotName::of(&slot), SkipReason::Late);
         }
@@ -325,9 +330,6 @@ impl<'o, C: Clock, R: Caller> AtWork<'o, C, R> {
             },
             // Without a price only embedded relays come this far, which cost nothing.
             (Some(_) | None, _) => None,
-        };
-        let Some(asked) = self.cells.get(cell).cloned() else {
-            return Ok(());
         };
         if let Err(source) = self.journal.sends(&asked.id, slot.index) {
             if let Some(money) = money {

@@ -13,7 +13,7 @@ name: day
 relays:
   - {{ name: r, base_url: \"http://127.0.0.1:9/v1\", models: [a, b] }}
 baseline: {{ name: up, base_url: \"http://127.0.0.1:8/v1\", pair: 50% }}
-sampling: {{ mode: soak, duration: 1d, max_samples: 400 }}
+sampling: {{ mode: soak, duration: 1d, max_samples: 20000 }}
 judge: {{ min_days: 1 }}
 slos: [parse_success >= 90%]
 {more}"
