@@ -128,7 +128,10 @@ fn the_forms_of_a_soak_say_the_same_verdicts() {
     let cases = junit.test_suites.iter().flat_map(|suite| {
         suite.test_cases.iter().map(|case| {
             let passes = matches!(case.status, TestCaseStatus::Success { .. });
-            (format!("{}: {}", suite.name, case.name), passes)
+            (
+                format!("{}: {}", suite.name.as_str(), case.name.as_str()),
+                passes,
+            )
         })
     });
     assert_eq!(cases.collect::<BTreeMap<_, _>>(), expected);
