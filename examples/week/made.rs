@@ -27,7 +27,7 @@ relays:
 baseline: {{ name: official, base_url: \"https://official.example/v1\", pair: 20% }}
 regions: [hk, usw]
 windows: [{{ name: peak, daily: \"21:00-01:00\", tz: Asia/Shanghai }}]
-sampling: {{ seed: 7, mode: soak, duration: 7d, start: 2026-12-01T00:00:00+08:00, max_samples: {samples} }}
+sampling: {{ seed: 7, mode: soak, duration: 7d, start: 2026-03-02T00:00:00+08:00, max_samples: {samples} }}
 otel: {{ trace_url: \"jaeger:http://127.0.0.1:16686\" }}
 slos:
   - success_in_4 >= 97%

@@ -1,5 +1,5 @@
 //! Writes the evidence of a week that never was, of two relays and two regions, to look at what is
-//! made of it: `cargo run --example week -- FOLDER`, then `relayproof judge FOLDER/*` and
+//! made of it: `cargo run --example week -- FOLDER [SAMPLES]`, then `relayproof judge FOLDER/*` and
 //! `relayproof report --format html FOLDER/*`.
 
 mod made;
@@ -12,7 +12,12 @@ fn main() -> ExitCode {
         eprintln!("name a folder to write to");
         return ExitCode::from(2);
     };
-    match made::write(Path::new(&folder), 4032) {
+    let samples = std::env::args().nth(2).map(|text| text.parse());
+    let Ok(samples) = samples.unwrap_or(Ok(4032)) else {
+        eprintln!("the second argument is a number of samples");
+        return ExitCode::from(2);
+    };
+    match made::write(Path::new(&folder), samples) {
         Ok(files) => {
             for file in files {
                 println!("{}", file.display());

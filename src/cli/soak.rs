@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{Exit, Format, colour, complain, judge, results, with_causes};
 use crate::evidence::merge::{Contradiction, Part, Source, merge};
-use crate::evidence::{Evidence, Reader, check_all, read_segments, segment_files};
+use crate::evidence::{Evidence, Reader, Sample, check_all, read_segments, segment_files};
 use crate::plan::{Timing, window};
 use crate::probe::clock::Clock;
 use crate::report::campaign;
@@ -185,10 +185,13 @@ fn parts(files: &[PathBuf]) -> (Vec<Part>, Vec<String>) {
             read_segments(file)
         });
         match read {
-            Ok(evidence) => parts.push(Part {
-                file: file.display().to_string(),
-                evidence,
-            }),
+            Ok(mut evidence) => {
+                evidence.samples.iter_mut().for_each(slim);
+                parts.push(Part {
+                    file: file.display().to_string(),
+                    evidence,
+                });
+            }
             Err(error) => mistakes.push(with_causes(&error)),
         }
     }
@@ -200,6 +203,19 @@ fn parts(files: &[PathBuf]) -> (Vec<Part>, Vec<String>) {
         ));
     }
     (parts, mistakes)
+}
+
+/// Leaves out of a sample what neither verdicts nor documents look at: all samples of a soak are in
+/// memory at once.
+fn slim(sample: &mut Sample) {
+    for attempt in &mut sample.attempts {
+        let seen = &mut attempt.observation;
+        // The longest gap is a value; the next ones are for who looks at one sample.
+        seen.packets.longest.truncate(1);
+        seen.packets.longest.shrink_to_fit();
+        seen.connection.tried = Vec::new();
+        seen.connection.addresses = Vec::new();
+    }
 }
 
 /// Judges a soak and prints what it says.

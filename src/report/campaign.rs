@@ -83,9 +83,22 @@ fn pool(out: &mut String, pool: &Pool, paint: Paint) {
     for coverage in &pool.coverage {
         covered(out, coverage);
     }
-    for row in &pool.rows {
+    for row in pool.rows.iter().filter(|row| is_told(row)) {
         self::row(out, pool, row, paint);
     }
+    let untold = pool.rows.iter().filter(|row| !is_told(row)).count();
+    if untold > 0 {
+        let words = format!(
+            "and {} of single regions that decide nothing: `relayproof report --format html`",
+            counted(untold as u64, "row")
+        );
+        wrap(out, "  ", "    ", &words);
+    }
+}
+
+/// Whether a row is worth its lines: it decides, it is of all regions together, or it is broken.
+fn is_told(row: &Row) -> bool {
+    row.role != Role::Shown || row.region.is_none() || row.verdict.decision == Decision::Violated
 }
 
 fn covered(out: &mut String, coverage: &Coverage) {
@@ -148,7 +161,10 @@ fn row(out: &mut String, pool: &Pool, row: &Row, paint: Paint) {
     let hanging = format!("\n{}", " ".repeat(FIRST + 2));
     let lines = folded(&text, COLUMNS - FIRST - 2);
     let _ = writeln!(out, "  {word}{}", lines.join(&hanging));
-    if let Some(beside) = &row.beside {
+    // Pairs of all regions, once for each promise.
+    let is_whole = row.region.is_none() && row.window == row.objective.window;
+    let beside = row.beside.as_ref().filter(|it| is_whole && it.pairs > 0);
+    if let Some(beside) = beside {
         let indent = " ".repeat(FIRST + 2);
         let words = format!("beside the upstream: {}", paired(beside));
         wrap(out, &indent, &indent, &words);

@@ -38,11 +38,11 @@ pub fn render(document: &Document<'_>, curves: &[Curves]) -> String {
         }
         (unmeasured(document))
     };
-    page(&heading, &body, env!("CARGO_PKG_VERSION"))
+    page(None, &heading, &body, env!("CARGO_PKG_VERSION"))
 }
 
-/// A whole page; its title is the text of its heading.
-fn page(heading: &Markup, body: &Markup, version: &str) -> String {
+/// A whole page, `wide` or of the usual width; its title is the text of its heading.
+fn page(width: Option<&str>, heading: &Markup, body: &Markup, version: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -57,7 +57,7 @@ fn page(heading: &Markup, body: &Markup, version: &str) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                main {
+                main class=[width] {
                     h1 { (heading) }
                     (body)
                     footer { p { "Made by relayproof " (version) " from the evidence alone." } }

@@ -255,6 +255,35 @@ fn the_document_of_a_ranking_has_every_number() {
 }
 
 #[test]
+fn a_page_to_publish_has_the_ranking_and_is_of_rankings_only() {
+    let place = few_and_many();
+    let page = place
+        .run(&["compare", ".", "--format", "html"])
+        .exits(0)
+        .out
+        .clone();
+    let at = |words: &str| {
+        page.find(words)
+            .unwrap_or_else(|| panic!("no {words} in {page}"))
+    };
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    assert!(at("<code>many</code>") < at("<code>few</code>"));
+    for wanted in [
+        "0.987853",
+        "9900 of 10000",
+        "98.78% to 99.18%",
+        "313 clean samples",
+    ] {
+        at(wanted);
+    }
+    assert!(!page.contains("<script") && !page.contains("https://"));
+    place
+        .run(&["compare", "--against", ".", ".", "--format", "html"])
+        .exits(2)
+        .complains("a page of a ranking");
+}
+
+#[test]
 fn another_share_can_be_scored() {
     let place = Place::new();
     let slow = |relay, ttft_ms| Made {

@@ -37,7 +37,7 @@ fn folders_of_several_probes_are_judged_as_one_soak() {
         "alpha/test-model/default/hk: ",
         "  VIOLATED      ttft.p95 < 1.5s @peak",
         "\nVIOLATED alpha\n",
-        "slots from 2026-12-02T19:",
+        "slots from 2026-03-03T19:",
     ] {
         assert!(text.contains(wanted), "{wanted} in\n{text}");
     }
@@ -59,11 +59,11 @@ fn before_its_end_a_soak_is_provisional_and_nothing_of_it_passes() {
         "week/hk",
         "week/usw",
         "--as-of",
-        "2026-12-01T02:00:00+08:00",
+        "2026-03-02T02:00:00+08:00",
     ];
     let text = place.run(&asked).exits(3).out.clone();
     assert!(
-        text.contains("PROVISIONAL, as of 2026-11-30T18:00:00Z"),
+        text.contains("PROVISIONAL, as of 2026-03-01T18:00:00Z"),
         "{text}"
     );
     assert!(!text.contains("PASS"), "{text}");

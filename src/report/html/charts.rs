@@ -90,7 +90,7 @@ pub(super) fn hours(pool: &Latency, clock: &Clock) -> Markup {
                     rect class="peak" x=(round(x(hour) - column / 2.0)) y=(TOP)
                         width=(round(column)) height=(HEIGHT - TOP - BOTTOM) {}
                 }
-                (grid(most, &words::seconds))
+                (grid(most, &|at| if at > 0.0 { words::seconds(at) } else { "0".to_owned() }))
                 @for hour in (0..24).step_by(3) {
                     text x=(round(x(hour))) y=(HEIGHT - BOTTOM + 20.0) text-anchor="middle" {
                         (format!("{hour:02}"))

@@ -27,7 +27,7 @@ pub fn scoreboard(tables: &[Table<'_>], score: Score) -> String {
         }
         @for table in tables { (section(table)) }
     };
-    page(&heading, &body, env!("CARGO_PKG_VERSION"))
+    page(Some("wide"), &heading, &body, env!("CARGO_PKG_VERSION"))
 }
 
 fn section(table: &Table<'_>) -> Markup {
@@ -50,7 +50,7 @@ fn section(table: &Table<'_>) -> Markup {
                             th class="number" { "good" } th class="number" { "share, between" }
                             th class="number" { "p95 to the first token" }
                             th class="number" { "answered 2xx" } th class="number" { "usable" }
-                            th class="number" { "USD per million usable tokens" }
+                            th class="number" { "USD/Mtok" }
                         }
                     }
                     tbody {
@@ -90,7 +90,7 @@ fn row(ranking: &Ranking<'_>, index: usize, it: &Ranked<'_>, name: &str) -> Mark
             td class="number" data-label="p95 to the first token" { div { (p95(it.tallied)) } }
             td class="number" data-label="answered 2xx" { div { (of(&Question::http_success())) } }
             td class="number" data-label="usable" { div { (of(&Question::usable())) } }
-            td class="number" data-label="USD per million usable tokens" {
+            td class="number" data-label="USD/Mtok" {
                 div { (rate(it.tallied.paid.per_million())) }
             }
         }

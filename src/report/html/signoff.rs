@@ -28,7 +28,7 @@ pub fn sign_off(document: &SignOff) -> String {
         }
         @for (number, part) in (1..).zip(&parts) { (section(number, part, document)) }
     };
-    page(&heading, &body, &document.tool.version)
+    page(Some("wide"), &heading, &body, &document.tool.version)
 }
 
 fn section(number: u32, part: &Part<'_>, document: &SignOff) -> Markup {

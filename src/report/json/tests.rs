@@ -52,6 +52,7 @@ fn reports() -> Vec<Value> {
         at_unix_ns: 7,
         plan_digest: String::new(),
         spec_sha256: String::new(),
+        max_cost_usd: None,
         max_samples: 700,
         max_duration: None,
         max_tokens: None,

@@ -146,7 +146,7 @@ fn shown(text: String) -> String {
 }
 
 fn say(words: impl Into<String>) -> Block<'static> {
-    Block::Text(vec![text(words)])
+    Block::Text(cell(words))
 }
 
 const fn words_of(title: &'static str) -> Column {
@@ -163,9 +163,24 @@ const fn number(title: &'static str) -> Column {
     }
 }
 
-/// A cell of plain words.
+/// Words, with what stands between backticks as names.
 fn cell(words: impl Into<String>) -> Vec<Inline> {
-    vec![text(words)]
+    let words = words.into();
+    // Backticks that are not in pairs are of somebody else, and mean nothing.
+    if words.matches('`').count() % 2 != 0 {
+        return vec![text(words)];
+    }
+    let parts = words.split('`').enumerate();
+    parts
+        .filter(|(_, part)| !part.is_empty())
+        .map(|(index, part)| {
+            if index % 2 == 0 {
+                text(part)
+            } else {
+                code(part)
+            }
+        })
+        .collect()
 }
 
 fn plain(columns: Vec<Column>, rows: Vec<Vec<Vec<Inline>>>) -> Block<'static> {
@@ -284,7 +299,8 @@ fn objectives(document: &SignOff) -> Vec<Block<'_>> {
         let found = document.rows.iter().filter(|row| row.pool == pool);
         let found: Vec<Vec<Inline>> = found
             .filter_map(|row| {
-                let beside = row.beside.as_ref()?;
+                let is_told = row.role != Role::Shown || row.region.is_none();
+                let beside = row.beside.as_ref().filter(|it| is_told && it.pairs > 0)?;
                 Some(vec![code(&row.name), text(format!(": {}", paired(beside)))])
             })
             .collect();
@@ -295,6 +311,7 @@ fn objectives(document: &SignOff) -> Vec<Block<'_>> {
             blocks.push(Block::List(found));
         }
     }
+    blocks.push(say("The rules:"));
     let numbered = rules.iter().enumerate();
     blocks.push(Block::List(
         numbered
@@ -865,21 +882,18 @@ fn requests(document: &SignOff) -> Vec<Block<'_>> {
             if ids.is_empty() {
                 ids.push(text("none"));
             }
+            let status = one.status.map(|status| format!(", status {status}"));
             vec![
                 cell(one.at.clone()),
-                cell(format!("{} #{}", one.cell, one.index)),
-                cell(
-                    one.status
-                        .map_or_else(|| "–".to_owned(), |it| it.to_string()),
-                ),
-                cell(one.why.clone()),
+                vec![
+                    text(format!("{}{}", one.why, status.unwrap_or_default())),
+                    small(format!("{} #{}", one.cell, one.index)),
+                ],
                 ids,
             ]
         });
         let columns = vec![
             words_of("sent (UTC)"),
-            words_of("sample"),
-            number("status"),
             words_of("what was wrong"),
             words_of("ids"),
         ];
