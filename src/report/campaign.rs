@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::compared::{COLUMNS, length, wrap};
-use crate::measure::words::counted;
 use super::document::heading;
 use super::said::said;
 use super::signoff::paired;
 use super::terminal::{FIRST, Paint, folded};
+use crate::measure::words::counted;
 use crate::plan::window::shown;
 use crate::verdict::campaign::{Campaign, Coverage, Gap, Pool, Role, Row};
 use crate::verdict::{Decision, Overall};
@@ -91,10 +91,7 @@ fn pool(out: &mut String, pool: &Pool, paint: Paint) {
 fn covered(out: &mut String, coverage: &Coverage) {
     let lost = coverage.missing + coverage.absent;
     let gaps = if lost > 0 {
-        format!(
-            ", {lost} missing in {}",
-            counted(coverage.gap_count, "gap")
-        )
+        format!(", {lost} missing in {}", counted(coverage.gap_count, "gap"))
     } else {
         String::new()
     };
@@ -128,7 +125,10 @@ fn row(out: &mut String, pool: &Pool, row: &Row, paint: Paint) {
     };
     // Padded before it is painted: the codes take no room on the screen.
     let word = paint.with(code, &format!("{word:<FIRST$}"));
-    let mut text = format!("{row}  {}", said(&pool.judging, &row.objective, &row.verdict));
+    let mut text = format!(
+        "{row}  {}",
+        said(&pool.judging, &row.objective, &row.verdict)
+    );
     let _ = write!(text, "; {} of {} votes", row.votes, row.planned_votes);
     match row.role {
         Role::Gate => {}
@@ -187,7 +187,9 @@ mod tests {
     #[test]
     fn what_is_provisional_is_said_first() {
         let text = text(&judged("2026-12-01T00:00:00Z"), false);
-        let at = text.find("PROVISIONAL, as of 2026-12-01T00:00:00Z").unwrap();
+        let at = text
+            .find("PROVISIONAL, as of 2026-12-01T00:00:00Z")
+            .unwrap();
         assert!(at < text.find("alpha/").unwrap(), "{text}");
     }
 

@@ -47,8 +47,7 @@ pub(super) fn said(judging: &Judging, objective: &Objective, verdict: &Verdict) 
         Decision::Pass => false,
         Decision::Violated => objective.severity == Severity::Warn,
         Decision::Inconclusive(_) => {
-            objective.severity == Severity::Warn
-                || judging.on_inconclusive == OnInconclusive::Warn
+            objective.severity == Severity::Warn || judging.on_inconclusive == OnInconclusive::Warn
         }
     };
     if lenient {

@@ -72,11 +72,7 @@ impl Axes {
 /// interval in which the true share lies.
 pub(super) fn distribution(shape: &Distribution) -> Markup {
     let axes = Axes::of(&shape.points, shape.bound);
-    let mut path = format!(
-        "M{:.1} {:.1}",
-        axes.x(axes.low),
-        Axes::y(shape.below())
-    );
+    let mut path = format!("M{:.1} {:.1}", axes.x(axes.low), Axes::y(shape.below()));
     for (value, share) in &shape.points {
         let _ = write!(path, "H{:.1}V{:.1}", axes.x(*value), Axes::y(*share));
     }

@@ -1,12 +1,12 @@
 //! The eleven parts of the document as headings, sentences and tables, for any form that has these.
 
 use super::super::compared::{p, points, usd_text};
-use crate::measure::words::counted;
 use super::super::document::heading;
 use super::gathered::{CostLine, Latency};
 use super::rows::{Covered, Row};
 use super::{DayFailures, SignOff};
 use crate::measure::words;
+use crate::measure::words::counted;
 use crate::observation::steers;
 use crate::verdict::Overall;
 use crate::verdict::campaign::{Beside, Finding, Role};
@@ -131,7 +131,13 @@ fn small(words: impl Into<String>) -> Inline {
 /// beside it around.
 fn shown(text: String) -> String {
     if text.chars().any(steers) {
-        let kept = |c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c };
+        let kept = |c| {
+            if steers(c) {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        };
         text.chars().map(kept).collect()
     } else {
         text
@@ -196,7 +202,10 @@ pub(super) fn headline(document: &SignOff) -> String {
     let state = if document.is_final {
         String::new()
     } else {
-        format!("Provisional, as of {}: nothing passes before the end. ", document.as_of)
+        format!(
+            "Provisional, as of {}: nothing passes before the end. ",
+            document.as_of
+        )
     };
     format!(
         "{state}Soak from {} to {}, one vote for {} s; a pass needs {} and speaks of the days that \
@@ -214,7 +223,10 @@ fn verdict(document: &SignOff) -> Vec<Block<'_>> {
         let mark = Mark::of(it.overall);
         let word = Inline::Mark(mark, heading(it.overall).to_owned());
         let met = format!("{} of {} rows that decide are met", it.met, it.deciding);
-        (Some(mark), vec![vec![word], vec![code(&it.relay)], cell(met)])
+        (
+            Some(mark),
+            vec![vec![word], vec![code(&it.relay)], cell(met)],
+        )
     });
     blocks.push(Block::Table {
         columns: vec![words_of("verdict"), words_of("relay"), words_of("why")],
@@ -276,7 +288,9 @@ fn objectives(document: &SignOff) -> Vec<Block<'_>> {
             })
             .collect();
         if !found.is_empty() {
-            blocks.push(say("Beside the trusted upstream, asked the same at the same time:"));
+            blocks.push(say(
+                "Beside the trusted upstream, asked the same at the same time:",
+            ));
             blocks.push(Block::List(found));
         }
     }
@@ -302,7 +316,9 @@ fn objective(row: &Row, rules: &[&str]) -> (Option<Mark>, Vec<Vec<Inline>>) {
         row.region.as_deref().unwrap_or_default(),
     ];
     let place: Vec<&str> = place.into_iter().filter(|it| !it.is_empty()).collect();
-    let share = row.share.map_or_else(|| "–".to_owned(), |it| words::at_least(it, 0.9999));
+    let share = row
+        .share
+        .map_or_else(|| "–".to_owned(), |it| words::at_least(it, 0.9999));
     let is_share = row.required > 0.0;
     let between = format!(
         "{} to {}",
@@ -318,10 +334,7 @@ fn objective(row: &Row, rules: &[&str]) -> (Option<Mark>, Vec<Vec<Inline>>) {
     (
         Some(mark),
         vec![
-            vec![
-                Inline::Mark(mark, row.decision.clone()),
-                small(role),
-            ],
+            vec![Inline::Mark(mark, row.decision.clone()), small(role)],
             objective,
             cell(place.join(", ")),
             cell(row.n.to_string()),
@@ -341,7 +354,9 @@ pub(in crate::report) fn paired(beside: &Beside) -> String {
     let finding = match beside.finding {
         Finding::RelayAddsFailures => "the relay adds failures",
         Finding::NotTheRelay => "not the relay",
-        Finding::UpstreamDown => "the upstream itself breaks it, and the relay adds next to nothing",
+        Finding::UpstreamDown => {
+            "the upstream itself breaks it, and the relay adds next to nothing"
+        }
         Finding::Undetermined => "undetermined",
     };
     let added = match (beside.added, beside.added_lower, beside.added_upper) {
@@ -390,7 +405,9 @@ fn coverage(document: &SignOff) -> Vec<Block<'_>> {
     if gaps.is_empty() {
         blocks.push(say("No gap: every slot that is due has a sample."));
     } else {
-        blocks.push(say("Gaps, each from the planned start of its first slot to that of its last:"));
+        blocks.push(say(
+            "Gaps, each from the planned start of its first slot to that of its last:",
+        ));
         blocks.push(Block::List(gaps));
     }
     blocks
@@ -407,9 +424,10 @@ fn gaps(of: &Covered) -> impl Iterator<Item = Vec<Inline>> {
     gaps.sort_by(|a, b| a.from.cmp(&b.from));
     let more = of.gap_count.saturating_sub(gaps.len() as u64);
     let told = gaps.into_iter().map(|gap| {
-        let local = gap.local.as_ref().map_or_else(String::new, |(from, to)| {
-            format!(" ({from} to {to})")
-        });
+        let local = gap
+            .local
+            .as_ref()
+            .map_or_else(String::new, |(from, to)| format!(" ({from} to {to})"));
         vec![
             code(&of.cell),
             text(format!(
@@ -508,11 +526,14 @@ fn named(one: &super::Named) -> Inline {
 
 fn latency(document: &SignOff) -> Vec<Block<'_>> {
     let clock = &document.clock;
-    let peak = clock.peak.as_ref().and_then(|it| Some((&it.name, it.daily?)));
+    let peak = clock
+        .peak
+        .as_ref()
+        .and_then(|it| Some((&it.name, it.daily?)));
     let peak = match peak {
-        Some((name, daily)) => format!(
-            " Hours that the window {name}, {daily}, touches are marked with an asterisk."
-        ),
+        Some((name, daily)) => {
+            format!(" Hours that the window {name}, {daily}, touches are marked with an asterisk.")
+        }
         None => String::new(),
     };
     let mut blocks = vec![say(format!(
@@ -549,7 +570,10 @@ fn latency(document: &SignOff) -> Vec<Block<'_>> {
                 cell(it.failed.to_string()),
                 cell(seconds(it.p50, it.n)),
                 cell(seconds(it.p95, it.n)),
-                cell(it.within.map_or_else(|| "–".to_owned(), |it| words::at_least(it, 0.9999))),
+                cell(
+                    it.within
+                        .map_or_else(|| "–".to_owned(), |it| words::at_least(it, 0.9999)),
+                ),
             ]
         });
         let columns = vec![
@@ -625,7 +649,10 @@ fn cost(document: &SignOff) -> Vec<Block<'_>> {
             cell(bound(it.usd_per_row)),
             cell(bound(it.usd_per_usable_answer)),
             cell(bound(it.usd_per_million_usable_tokens)),
-            cell(it.charged_usd.map_or_else(|| "not read back".to_owned(), usd_text)),
+            cell(
+                it.charged_usd
+                    .map_or_else(|| "not read back".to_owned(), usd_text),
+            ),
         ]
     });
     let columns = vec![
@@ -678,7 +705,8 @@ fn exceptions(document: &SignOff) -> Vec<Block<'_>> {
     }
     let all = document.exceptions.iter();
     vec![Block::List(
-        all.map(|it| cell(format!("{}: {}", it.kind, it.statement))).collect(),
+        all.map(|it| cell(format!("{}: {}", it.kind, it.statement)))
+            .collect(),
     )]
 }
 
@@ -695,7 +723,9 @@ fn provenance(document: &SignOff) -> Vec<Block<'_>> {
         .windows
         .iter()
         .map(|one| {
-            let daily = one.daily.map_or_else(|| "all day".to_owned(), |it| it.to_string());
+            let daily = one
+                .daily
+                .map_or_else(|| "all day".to_owned(), |it| it.to_string());
             format!("{} {daily} {}", one.name, one.zone)
         })
         .collect();
@@ -729,7 +759,11 @@ fn provenance(document: &SignOff) -> Vec<Block<'_>> {
 fn probes(document: &SignOff) -> Block<'_> {
     let rows = document.provenance.probes.iter().map(|it| {
         let mut host = vec![code(&it.host)];
-        host.extend(it.invalid.iter().map(|why| small(format!("invalid: {why}"))));
+        host.extend(
+            it.invalid
+                .iter()
+                .map(|why| small(format!("invalid: {why}"))),
+        );
         vec![
             host,
             cell(it.region.clone().unwrap_or_else(|| "–".to_owned())),
@@ -763,7 +797,11 @@ fn probes(document: &SignOff) -> Block<'_> {
 fn asked(document: &SignOff) -> Block<'_> {
     let versions = |of: &std::collections::BTreeMap<String, u64>| {
         let all: Vec<String> = of.iter().map(|(name, n)| format!("{name} ({n})")).collect();
-        if all.is_empty() { "–".to_owned() } else { all.join(", ") }
+        if all.is_empty() {
+            "–".to_owned()
+        } else {
+            all.join(", ")
+        }
     };
     let rows = document.provenance.asked.iter().map(|it| {
         vec![
@@ -774,7 +812,10 @@ fn asked(document: &SignOff) -> Block<'_> {
             cell(it.transport.to_string()),
             cell(if it.stream { "stream" } else { "whole" }),
             cell(it.prompt_chars.to_string()),
-            cell(it.max_tokens.map_or_else(|| "–".to_owned(), |it| it.to_string())),
+            cell(
+                it.max_tokens
+                    .map_or_else(|| "–".to_owned(), |it| it.to_string()),
+            ),
             cell(it.late_starts.to_string()),
             cell(versions(&it.http)),
             cell(versions(&it.tls)),
@@ -818,7 +859,10 @@ fn requests(document: &SignOff) -> Vec<Block<'_>> {
             vec![
                 cell(one.at.clone()),
                 cell(format!("{} #{}", one.cell, one.index)),
-                cell(one.status.map_or_else(|| "–".to_owned(), |it| it.to_string())),
+                cell(
+                    one.status
+                        .map_or_else(|| "–".to_owned(), |it| it.to_string()),
+                ),
                 cell(one.why.clone()),
                 ids,
             ]
@@ -832,7 +876,10 @@ fn requests(document: &SignOff) -> Vec<Block<'_>> {
         ];
         blocks.push(plain(columns, rows.collect()));
         if it.more > 0 {
-            blocks.push(say(format!("And {} more; the evidence has them all.", it.more)));
+            blocks.push(say(format!(
+                "And {} more; the evidence has them all.",
+                it.more
+            )));
         }
         if it.without_id > 0 {
             blocks.push(say(format!(

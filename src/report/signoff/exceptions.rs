@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::words::counted;
-use super::gathered::Gathered;
 use super::Material;
+use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
+use crate::measure::words::counted;
 use crate::observation::named;
 use crate::plan::{Mode, OnInconclusive, Tokens, USUAL_BUCKET, USUAL_MIN_DAYS, ZERO_FAILURE};
 use crate::spec::objective::Severity;
@@ -74,7 +74,10 @@ fn excluded(headers: &[&Header], material: &Material<'_>, gathered: &Gathered) -
         ));
     }
     if let Some(first) = headers.first() {
-        let seen: BTreeSet<&str> = headers.iter().filter_map(|it| it.region.as_deref()).collect();
+        let seen: BTreeSet<&str> = headers
+            .iter()
+            .filter_map(|it| it.region.as_deref())
+            .collect();
         let missing: Vec<&str> = first
             .regions
             .iter()
@@ -191,7 +194,10 @@ fn overridden(header: &Header) -> Vec<String> {
                 header.pooled_name()
             ));
         }
-        if let Some(ppm) = objective.confidence_ppm.filter(|ppm| *ppm != judge.confidence_ppm) {
+        if let Some(ppm) = objective
+            .confidence_ppm
+            .filter(|ppm| *ppm != judge.confidence_ppm)
+        {
             said.push(format!(
                 "`{}` of {} is judged at a confidence of {}.",
                 objective.text,

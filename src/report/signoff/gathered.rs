@@ -206,9 +206,7 @@ impl<'a> Group<'a> {
             (it.0, it.1.cell.clone(), it.2.index, it.2.id.clone())
         };
         let new = (Reverse(over), header, sample);
-        if self.telling.len() == TELLING
-            && self.telling.last().is_some_and(|last| last.0 < new.0)
-        {
+        if self.telling.len() == TELLING && self.telling.last().is_some_and(|last| last.0 < new.0) {
             return;
         }
         self.telling.push(new);
@@ -217,7 +215,9 @@ impl<'a> Group<'a> {
     }
 }
 
-fn group(((relay, party, phase, class), group): ((&str, Party, Phase, Class), Group<'_>)) -> FailureGroup {
+fn group(
+    ((relay, party, phase, class), group): ((&str, Party, Phase, Class), Group<'_>),
+) -> FailureGroup {
     let named = |(_, header, sample): (Reverse<Duration>, &Header, &Sample)| Named {
         cell: header.cell.clone(),
         index: sample.index,
@@ -284,7 +284,13 @@ impl<'a> Failed<'a> {
         self.all += 1;
         self.without_id += u64::from(ids(wrong.attempt(sample)).is_empty());
         let is_slow = matches!(wrong, Wrong::Slow(_));
-        let at = (is_slow, sample.t0_unix_ns, &*header.cell, sample.index, &*sample.id);
+        let at = (
+            is_slow,
+            sample.t0_unix_ns,
+            &*header.cell,
+            sample.index,
+            &*sample.id,
+        );
         self.first.insert(at, (wrong, sample));
         if self.first.len() > LISTED {
             self.first.pop_last();

@@ -4,12 +4,16 @@ use std::fmt::Write as _;
 
 use super::super::document::heading;
 use super::super::markdown::{coded, escaped};
-use super::blocks::{Block, Column, Inline, Mark, parts};
 use super::SignOff;
+use super::blocks::{Block, Column, Inline, Mark, parts};
 
 /// The whole document.
 pub fn render(document: &SignOff) -> String {
-    let state = if document.is_final { "" } else { " (provisional)" };
+    let state = if document.is_final {
+        ""
+    } else {
+        " (provisional)"
+    };
     let mut text = format!(
         "# Sign-off of {}: {}{state}\n",
         escaped(&document.spec),

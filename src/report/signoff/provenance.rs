@@ -120,7 +120,9 @@ pub(super) fn provenance(evidence: &[&Evidence], material: &Material<'_>) -> Pro
         evidence_root: material.root.map(str::to_owned),
         tool_versions: set(|it| it.tool_version.clone()),
         zone_rules: zone_rules().to_owned(),
-        windows: headers().next().map_or_else(Vec::new, |it| it.windows.clone()),
+        windows: headers()
+            .next()
+            .map_or_else(Vec::new, |it| it.windows.clone()),
         probes: probes(material.sources),
         asked: evidence.iter().map(|one| asked(one)).collect(),
     }

@@ -26,7 +26,10 @@ fn it_says_what_each_relay_comes_to_and_why() {
     let alpha = &document.relays[0];
     assert!(alpha.met < alpha.deciding);
     assert!(
-        alpha.why.iter().any(|it| it.contains("ttft.p95 < 1.5s @peak")),
+        alpha
+            .why
+            .iter()
+            .any(|it| it.contains("ttft.p95 < 1.5s @peak")),
         "{:?}",
         alpha.why
     );
@@ -40,9 +43,19 @@ fn it_says_what_each_relay_comes_to_and_why() {
 fn failures_are_counted_by_relay_party_and_day_and_lead_to_their_traces() {
     let document = final_one();
     let failed: u64 = document.failures.groups.iter().map(|it| it.count).sum();
-    let by_day = document.failures.days.iter().flat_map(|it| it.parties.values());
+    let by_day = document
+        .failures
+        .days
+        .iter()
+        .flat_map(|it| it.parties.values());
     assert_eq!(failed, by_day.sum::<u64>());
-    let of = |relay: &'static str| document.failures.groups.iter().filter(move |it| it.relay == relay);
+    let of = |relay: &'static str| {
+        document
+            .failures
+            .groups
+            .iter()
+            .filter(move |it| it.relay == relay)
+    };
     assert_eq!(of("alpha").count(), 0, "a slow answer is whole");
     let edge = of("beta").next().unwrap();
     assert_eq!(edge.party.as_str(), "relay-gateway");
@@ -56,9 +69,18 @@ fn failures_are_counted_by_relay_party_and_day_and_lead_to_their_traces() {
 fn hours_show_the_evenings_and_the_peak_by_the_clocks_of_its_zone() {
     let document = final_one();
     assert_eq!(document.clock.zone, "Asia/Shanghai");
-    let alpha = document.latency.iter().find(|it| it.relay == "alpha").unwrap();
+    let alpha = document
+        .latency
+        .iter()
+        .find(|it| it.relay == "alpha")
+        .unwrap();
     assert_eq!(alpha.hours.len(), 24);
-    let peak: Vec<u8> = alpha.hours.iter().filter(|it| it.is_peak).map(|it| it.hour).collect();
+    let peak: Vec<u8> = alpha
+        .hours
+        .iter()
+        .filter(|it| it.is_peak)
+        .map(|it| it.hour)
+        .collect();
     assert_eq!(peak, [0, 21, 22, 23]);
     for hour in &alpha.hours {
         let p95 = hour.p95.unwrap();
@@ -66,11 +88,19 @@ fn hours_show_the_evenings_and_the_peak_by_the_clocks_of_its_zone() {
         assert_eq!(hour.within.unwrap() < 1.0, hour.is_peak, "{hour:?}");
     }
     let n: u64 = alpha.hours.iter().map(|it| it.n).sum();
-    let taken = document.coverage.iter().filter(|it| it.cell.starts_with("alpha/") && it.beside.is_none());
+    let taken = document
+        .coverage
+        .iter()
+        .filter(|it| it.cell.starts_with("alpha/") && it.beside.is_none());
     assert_eq!(n, taken.map(|it| it.taken).sum::<u64>());
     let spread = &alpha.spread[0];
     assert_eq!(spread.objective, "ttft.p95 < 1.5s @peak");
-    let peak: u64 = alpha.hours.iter().filter(|it| it.is_peak).map(|it| it.n).sum();
+    let peak: u64 = alpha
+        .hours
+        .iter()
+        .filter(|it| it.is_peak)
+        .map(|it| it.n)
+        .sum();
     // A window holds planned starts, an hour real ones; here they are the same.
     assert_eq!(spread.total, peak);
 }
@@ -78,13 +108,19 @@ fn hours_show_the_evenings_and_the_peak_by_the_clocks_of_its_zone() {
 #[test]
 fn gaps_are_named_in_utc_and_by_the_clocks_of_the_peak() {
     let document = final_one();
-    let hk = document.coverage.iter().filter(|it| it.region.as_deref() == Some("hk"));
+    let hk = document
+        .coverage
+        .iter()
+        .filter(|it| it.region.as_deref() == Some("hk"));
     for cell in hk.filter(|it| it.beside.is_none()) {
         let gap = &cell.gaps[0];
         assert_eq!(cell.gap_count, 1);
         assert!(gap.from.starts_with("2026-12-02T16:"), "{gap:?}");
         let (local, _) = gap.local.as_ref().unwrap();
-        assert!(local.starts_with("2026-12-03T00:") && local.ends_with("+08:00"), "{local}");
+        assert!(
+            local.starts_with("2026-12-03T00:") && local.ends_with("+08:00"),
+            "{local}"
+        );
     }
 }
 
@@ -106,34 +142,56 @@ fn money_is_known_or_unknown_and_never_zero_for_want_of_a_price() {
     assert_eq!(beta.unknown, beta.samples);
     assert!(of("official").is_upstream);
     let text = markdown(&document);
-    assert!(text.contains("not read back") && text.contains("no price"), "{text}");
+    assert!(
+        text.contains("not read back") && text.contains("no price"),
+        "{text}"
+    );
 }
 
 #[test]
 fn the_relays_own_ids_of_its_failures_are_listed_and_the_rest_counted() {
     let document = final_one();
-    let beta = document.requests.iter().find(|it| it.relay == "beta").unwrap();
+    let beta = document
+        .requests
+        .iter()
+        .find(|it| it.relay == "beta")
+        .unwrap();
     assert_eq!(beta.listed.len(), 100);
     assert!(beta.more > 0);
     let named = beta.listed.iter().filter(|it| !it.ids.is_empty());
     for one in named {
-        assert_eq!(one.ids, [("x-request-id".to_owned(), format!("req-{}", one.index))]);
+        assert_eq!(
+            one.ids,
+            [("x-request-id".to_owned(), format!("req-{}", one.index))]
+        );
         assert_eq!(one.status, Some(503));
     }
     let times: Vec<&str> = beta.listed.iter().map(|it| it.at.as_str()).collect();
     assert!(times.is_sorted());
-    let alpha = document.requests.iter().find(|it| it.relay == "alpha").unwrap();
-    assert!(alpha.listed[0].why.contains("first token after 3.00 s"), "{:?}", alpha.listed[0]);
+    let alpha = document
+        .requests
+        .iter()
+        .find(|it| it.relay == "alpha")
+        .unwrap();
+    assert!(
+        alpha.listed[0].why.contains("first token after 3.00 s"),
+        "{:?}",
+        alpha.listed[0]
+    );
 }
 
 #[test]
 fn what_makes_a_pass_easier_is_said() {
     let said = |document: &SignOff| -> String {
         let all = document.exceptions.iter();
-        all.map(|it| format!("{}: {}\n", it.kind, it.statement)).collect()
+        all.map(|it| format!("{}: {}\n", it.kind, it.statement))
+            .collect()
     };
     let all = said(&final_one());
-    assert!(all.contains("override: `ttft.p50 < 400ms` of alpha/m/default is a warning only"), "{all}");
+    assert!(
+        all.contains("override: `ttft.p50 < 400ms` of alpha/m/default is a warning only"),
+        "{all}"
+    );
     assert!(!all.contains("exclusion"), "{all}");
     let half: Vec<Evidence> = files()
         .into_iter()
@@ -163,9 +221,10 @@ fn what_was_not_tested_follows_from_what_was() {
     ] {
         assert!(all.contains(wanted), "{wanted} in {all}");
     }
-    let early: Vec<Evidence> = recorded(&week_among(ALPHA, 800, "slos: [success_in_4 >= 95%]\n"), |_, slot| {
-        (slot.start < Duration::from_secs(6 * 3600)).then(good)
-    });
+    let early: Vec<Evidence> = recorded(
+        &week_among(ALPHA, 800, "slos: [success_in_4 >= 95%]\n"),
+        |_, slot| (slot.start < Duration::from_secs(6 * 3600)).then(good),
+    );
     let early = document(early, "2026-12-01T00:00:00Z");
     assert!(!early.is_final);
     let some = early.not_tested.join("\n");
@@ -180,7 +239,10 @@ fn what_was_not_tested_follows_from_what_was() {
         assert!(some.contains(wanted), "{wanted} in {some}");
     }
     let text = markdown(&early);
-    assert!(text.starts_with("# Sign-off of week: inconclusive (provisional)\n"), "{text}");
+    assert!(
+        text.starts_with("# Sign-off of week: inconclusive (provisional)\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -196,7 +258,10 @@ fn signals_are_shown_as_such_and_their_absence_is_not_called_a_pass() {
         severity: SignalSeverity::Warn,
     }]);
     let text = markdown(&document);
-    assert!(text.contains("| warn | `alpha` | `all` | `usage-overcount` |"), "{text}");
+    assert!(
+        text.contains("| warn | `alpha` | `all` | `usage-overcount` |"),
+        "{text}"
+    );
 }
 
 #[test]

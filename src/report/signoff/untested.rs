@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::measure::words::counted;
 use super::Clock;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
+use crate::measure::words::counted;
 use crate::plan::TransportKind;
 use crate::verdict::campaign::Campaign;
 
@@ -141,7 +141,10 @@ fn through(headers: &[&Header]) -> Vec<String> {
         "Other clients than the one that was used ({through}): their versions of HTTP and TLS, their \
          pools and their proxies."
     )];
-    if headers.iter().any(|it| it.transport == TransportKind::Reqwest) {
+    if headers
+        .iter()
+        .any(|it| it.transport == TransportKind::Reqwest)
+    {
         said.push(
             "Faults of HTTP framing, and the first byte apart from the head: reqwest does not show \
              them."

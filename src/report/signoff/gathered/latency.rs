@@ -120,7 +120,10 @@ fn hours(cells: &[&Evidence], limit: Option<&Limit>, clock: &Clock) -> Vec<Hour>
         let hour = calendar.as_ref().and_then(|it| it.hour(sample.t0_unix_ns));
         if let Some(hour) = hour {
             let first = Metric::Ttft.reading(sample, &header.judge).value();
-            hours.entry(hour).or_default().push(first.unwrap_or(f64::INFINITY));
+            hours
+                .entry(hour)
+                .or_default()
+                .push(first.unwrap_or(f64::INFINITY));
         }
     }
     let of = |(hour, mut values): (u8, Vec<f64>)| {
@@ -128,7 +131,11 @@ fn hours(cells: &[&Evidence], limit: Option<&Limit>, clock: &Clock) -> Vec<Hour>
         let n = values.len() as u64;
         let at = |ppm| {
             let rank = usize::try_from(nearest_rank(n, ppm)?.checked_sub(1)?).ok()?;
-            values.get(rank).copied().filter(|it| it.is_finite()).map(digits)
+            values
+                .get(rank)
+                .copied()
+                .filter(|it| it.is_finite())
+                .map(digits)
         };
         let within = limit.map(|limit| {
             let within = values.partition_point(|it| *it < limit.seconds);

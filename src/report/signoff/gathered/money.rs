@@ -117,9 +117,9 @@ pub(super) fn money(evidence: &[&Evidence], campaign: &Campaign) -> Vec<CostLine
             rows,
             usd_per_row: per(rows),
             usd_per_usable_answer: per(sum.usable),
-            usd_per_million_usable_tokens: sum
-                .tokens
-                .and_then(|tokens| Some(digits(usd? / float((tokens > 0).then_some(tokens)?) * 1e6))),
+            usd_per_million_usable_tokens: sum.tokens.and_then(|tokens| {
+                Some(digits(usd? / float((tokens > 0).then_some(tokens)?) * 1e6))
+            }),
             is_lower_bound: usd.is_some() && sum.cost.unknown > 0,
             charged_usd: None,
             pool,
