@@ -6,12 +6,13 @@ pub mod check;
 mod collect;
 mod compare;
 mod completions;
+mod counts;
 mod demo;
 mod explain;
 mod export;
 mod init;
 mod inspect;
-pub mod judge;
+mod judge;
 pub mod plan;
 mod probe;
 mod ramp;
@@ -19,7 +20,9 @@ mod report;
 mod results;
 mod run;
 mod schema;
+mod signed;
 pub mod simulate;
+mod soak;
 mod verify;
 mod waterfall;
 
@@ -81,14 +84,7 @@ enum Command {
     /// Show what a run would send and what it could prove, before anything is sent
     Plan(plan::Args),
     /// Judge evidence again, offline
-    Judge {
-        /// Evidence files, or folders of them
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// Output
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
+    Judge(judge::Args),
     /// Write what evidence says for CI servers, pull requests and programs
     Report(report::Args),
     /// Rank relays by their evidence, or say whether one got worse
@@ -113,7 +109,7 @@ enum Command {
     Man,
     /// One recorded call: where its time went, what was found, and how to repeat it
     Inspect(inspect::Args),
-    /// Write the JSON Schema of specs, for editors
+    /// Write the JSON Schema of specs, for editors, or of reports, for programs
     Schema(schema::Args),
     /// Say what a metric, class, rule, reason or fault means
     Explain(explain::Args),
@@ -150,7 +146,7 @@ pub fn main() -> ExitCode {
         Command::Collect(args) => collect::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
-        Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Judge(args) => judge::run(&args, &mut out),
         Command::Report(args) => report::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),

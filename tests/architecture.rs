@@ -67,6 +67,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "measure",
             "observation",
             "plan",
+            "signals",
             "spec",
             "stats",
             "verdict",
@@ -293,6 +294,24 @@ fn the_pure_core_touches_nothing_outside_itself() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_documentation_shows_the_entrances_and_no_module() {
+    let root =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let lines: Vec<&str> = root.lines().collect();
+    let mut hidden = 0;
+    for (at, line) in lines.iter().enumerate() {
+        if line.starts_with("pub mod ") {
+            let above = at.checked_sub(1).and_then(|at| lines.get(at));
+            assert_eq!(above, Some(&"#[cfg_attr(doc, doc(hidden))]"), "{line}");
+            hidden += 1;
+        } else if line.starts_with("pub ") {
+            assert_eq!(*line, "pub use harness::{Suite, main};");
+        }
+    }
+    assert!(hidden > 10, "{hidden} modules");
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod collector;
 mod compare;
 #[path = "cli/continuing.rs"]
 mod continuing;
+#[path = "cli/counts.rs"]
+mod counts;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]
@@ -42,6 +44,10 @@ mod secrets;
 mod server;
 #[path = "cli/shells.rs"]
 mod shells;
+#[path = "cli/signed.rs"]
+mod signed;
+#[path = "cli/soak.rs"]
+mod soak;
 #[path = "cli/traces.rs"]
 mod traces;
 #[path = "cli/verifying.rs"]

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use relayproof::measure::metric::Metric;
 use relayproof::plan;
+use relayproof::report::json;
 use relayproof::spec::objective::Objective;
 use relayproof::spec::{self, schema};
 use serde_json::{Value, json};
@@ -78,9 +79,14 @@ fn texts(name: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_schema_on_file_is_the_one_that_the_command_writes() {
-    let path = folder("schema/relayproof.schema.json");
-    let mut now = serde_json::to_string_pretty(&schema::document()).unwrap();
+fn the_schemas_on_file_are_those_that_the_command_writes() {
+    on_file("relayproof.schema.json", &schema::document());
+    on_file("relayproof-report.schema.json", &json::schema::document());
+}
+
+fn on_file(name: &str, document: &Value) {
+    let path = folder("schema").join(name);
+    let mut now = serde_json::to_string_pretty(document).unwrap();
     now.push('\n');
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

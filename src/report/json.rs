@@ -1,6 +1,8 @@
 //! For programs: one JSON document, schema-versioned. Members are added, never renamed, within a
 //! version.
 
+pub mod schema;
+
 use serde_json::{Value, json};
 
 use super::document::Document;
@@ -156,3 +158,6 @@ fn one(
         })),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,11 +31,10 @@ pub use rows::{Covered, MissingStretch, RelayVerdict, Row};
 
 use crate::evidence::Evidence;
 use crate::evidence::merge::Source;
-use crate::observation::named;
 use crate::plan::window::{UTC, Window};
+use crate::signals::{Signal, signals};
 use crate::verdict::Overall;
 use crate::verdict::campaign::Campaign;
-use std::fmt;
 
 /// Version of the document; members are added, never renamed, within one.
 pub const SCHEMA: u32 = 1;
@@ -89,9 +88,8 @@ pub struct SignOff {
     pub failures: Failures,
     /// The first token by hour, and the spread of what objectives bound.
     pub latency: Vec<Latency>,
-    /// What speaks against the model being the one that was asked for; `None`: not looked at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signals: Option<Vec<Signal>>,
+    /// What was looked at to see whether the model is the one that was asked for.
+    pub signals: Vec<Signal>,
     /// What it cost.
     pub cost: Vec<CostLine>,
     /// What was left out, and what was judged otherwise than usual.
@@ -143,42 +141,10 @@ impl Clock {
     }
 
     /// Whether an hour of this clock lies in the peak, wholly or in part.
-    fn is_peak(&self, hour: u8) -> bool {
+    pub(super) fn is_peak(&self, hour: u8) -> bool {
         let daily = self.peak.as_ref().and_then(|it| it.daily);
         daily.is_some_and(|daily| daily.touches(hour))
     }
-}
-
-named! {
-    /// How much a signal weighs.
-    SignalSeverity {
-        /// Told, and decides nothing.
-        Info = "info",
-        /// Worth a question to the operator.
-        Warn = "warn",
-        /// The spec makes it decide.
-        Gate = "gate",
-    }
-}
-
-/// Something that may speak against an answer being the model's that was asked for; a signal, no
-/// proof.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Signal {
-    /// What was looked at, such as `usage-overcount`.
-    pub name: String,
-    /// The relay.
-    pub relay: String,
-    /// The cell; `None`: all of the relay's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cell: Option<String>,
-    /// What was found, one sentence.
-    pub statement: String,
-    /// The numbers behind it, by name.
-    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-    pub numbers: std::collections::BTreeMap<String, f64>,
-    /// How much it weighs.
-    pub severity: SignalSeverity,
 }
 
 /// What the document is made from.
@@ -194,8 +160,6 @@ pub struct Material<'a> {
     pub campaign: &'a Campaign,
     /// Root of all evidence files, hex, where it is known.
     pub root: Option<&'a str>,
-    /// Signals; `None` where nobody looked.
-    pub signals: Option<&'a [Signal]>,
     /// What makes the document.
     pub tool: &'a Tool,
 }
@@ -210,12 +174,10 @@ impl SignOff {
         let clock = Clock::of(&evidence);
         let gathered = gathered::gather(&evidence, campaign, &clock);
         let utc = crate::plan::window::shown;
-        let signals = material.signals.map(|signals| {
-            let mut signals: Vec<Signal> = signals.iter().cloned().map(rounded).collect();
-            let key = |it: &Signal| (it.relay.clone(), it.cell.clone(), it.name.clone());
-            signals.sort_by_key(key);
-            signals
-        });
+        let mut signals = signals(material.evidence);
+        for number in signals.iter_mut().flat_map(|it| it.numbers.values_mut()) {
+            *number = digits(*number);
+        }
         Self {
             schema: SCHEMA,
             kind: KIND.to_owned(),
@@ -252,13 +214,6 @@ impl SignOff {
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| super::json::harmless(&text))
     }
-}
-
-fn rounded(mut signal: Signal) -> Signal {
-    for number in signal.numbers.values_mut() {
-        *number = digits(*number);
-    }
-    signal
 }
 
 /// A number to nine significant digits: what machines differ in lies behind them.

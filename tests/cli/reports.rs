@@ -44,6 +44,18 @@ fn cut(place: &Place, more: &[&str]) -> String {
     place.run(&arguments).exits(1).out.clone()
 }
 
+/// Holds a document to a schema.
+fn is_valid(schema: &serde_json::Value, document: &serde_json::Value) {
+    let mut schemas = boon::Schemas::new();
+    let mut compiler = boon::Compiler::new();
+    let at = "file:///report.json";
+    compiler.add_resource(at, schema.clone()).unwrap();
+    let index = compiler.compile(at, &mut schemas).unwrap();
+    if let Err(error) = schemas.validate(document, index) {
+        panic!("{document:#}\n{error:#}");
+    }
+}
+
 fn expected() -> BTreeMap<String, bool> {
     let all = OBJECTIVES.iter();
     all.map(|(text, passes)| ((*text).to_owned(), *passes))
@@ -74,6 +86,27 @@ fn two_broken_promises_of_five_are_the_same_two_in_every_report() {
         (objective, verdict["decision"] == "pass")
     });
     assert_eq!(verdicts.collect::<BTreeMap<_, _>>(), expected());
+
+    let schema = place.run(&["schema", "report"]).exits(0).out.clone();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    is_valid(&schema, &json);
+    let judged = place.run(&["judge", "runs/r", "--format", "json"]);
+    is_valid(
+        &schema,
+        &serde_json::from_str(&judged.exits(1).out).unwrap(),
+    );
+    // One cell that has no key, and one that nobody answers.
+    place.write(
+        "none.yaml",
+        "relayproof: 1\nrelays:\n  \
+         - { name: keyless, base_url: http://127.0.0.1:9/v1, api_key: { env: NO_SUCH_KEY }, models: [m] }\n  \
+         - { name: gone, base_url: http://127.0.0.1:9/v1, models: [m] }\n\
+         sampling: { rate: 50/s, max_samples: 74 }\nslos: [ttft.p95 < 5s]\n",
+    );
+    let run = place.run(&["run", "none.yaml", "--format", "json"]);
+    let run: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    is_valid(&schema, &run);
+    assert_eq!(run["unmeasured"][0]["cell"], "keyless/m/default", "{run:#}");
 
     let junit = Report::deserialize_from_str(&report("junit")).unwrap();
     assert_eq!((junit.tests, junit.failures, junit.errors), (5, 2, 0));

@@ -148,6 +148,6 @@ pub(super) fn waterfall(rows: &[(Phase, Duration, Duration)], over: Duration) ->
 }
 
 /// A tenth of a pixel is as exact as a picture needs.
-fn round(value: f64) -> f64 {
+pub(super) fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -8,6 +8,7 @@ use super::{DayFailures, SignOff};
 use crate::measure::words;
 use crate::measure::words::counted;
 use crate::observation::steers;
+use crate::signals::{Seen, Signal};
 use crate::verdict::Overall;
 use crate::verdict::campaign::{Beside, Finding, Role};
 
@@ -590,38 +591,46 @@ fn latency(document: &SignOff) -> Vec<Block<'_>> {
 }
 
 fn signals(document: &SignOff) -> Vec<Block<'_>> {
-    let Some(signals) = &document.signals else {
+    let looked = |it: &&Signal| it.seen != Seen::NotLooked;
+    if document.signals.iter().filter(looked).count() == 0 {
         return vec![say("Not looked at.")];
-    };
-    if signals.is_empty() {
-        return vec![say(
-            "None: nothing that was looked at speaks against the model being the one that was asked \
-             for. That is no proof that it is.",
-        )];
     }
-    let rows = signals.iter().map(|it| {
-        let numbers = it.numbers.iter();
-        let numbers: Vec<String> = numbers.map(|(name, n)| format!("{name} {n}")).collect();
-        vec![
-            cell(it.severity.to_string()),
-            vec![code(&it.relay)],
-            vec![code(it.cell.as_deref().unwrap_or("all"))],
-            vec![code(&it.name)],
-            cell(it.statement.clone()),
-            cell(numbers.join(", ")),
-        ]
+    let rows = document.signals.iter().map(|it| {
+        let (mark, word) = match it.seen {
+            Seen::Nothing => (Mark::Noted, "nothing"),
+            Seen::Signal => (Mark::Warning, "signal"),
+            Seen::TooFew => (Mark::Noted, "too few to say"),
+            Seen::NotLooked => (Mark::Noted, "not looked at"),
+        };
+        let mut said = cell(it.statement.clone());
+        if it.seen == Seen::Signal {
+            said.push(small(format!("besides deceit: {}", it.about.innocent())));
+        }
+        (
+            Some(mark),
+            vec![
+                vec![Inline::Mark(mark, word.to_owned())],
+                vec![code(&it.cell)],
+                cell(it.about.as_str().replace('_', " ")),
+                said,
+            ],
+        )
     });
     let columns = vec![
-        words_of("weight"),
-        words_of("relay"),
-        words_of("cell"),
-        words_of("signal"),
-        words_of("what was found"),
-        words_of("numbers"),
+        words_of("seen"),
+        words_of("relay/model/workload"),
+        words_of("about"),
+        words_of("in words"),
     ];
     vec![
-        say("Signals are reasons to ask, and no proof of anything."),
-        plain(columns, rows.collect()),
+        say(
+            "Signals are reasons to ask and no proof: each has an innocent explanation too, and none \
+             of them changes a verdict. That nothing was seen is no proof either.",
+        ),
+        Block::Table {
+            columns,
+            rows: rows.collect(),
+        },
     ]
 }
 

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use super::fixtures::{document, files};
+use super::fixtures::{document, files, final_one};
 use super::*;
 use crate::evidence::fixtures::good;
+use crate::signals::Seen;
 use crate::verdict::campaign::fixtures::{ALPHA, recorded, week_among};
-
-fn final_one() -> SignOff {
-    document(files(), "2026-12-09T00:00:00Z")
-}
 
 #[test]
 fn it_says_what_each_relay_comes_to_and_why() {
@@ -248,20 +245,19 @@ fn what_was_not_tested_follows_from_what_was() {
 #[test]
 fn signals_are_shown_as_such_and_their_absence_is_not_called_a_pass() {
     let mut document = final_one();
-    assert!(markdown(&document).contains("## 6. Signals of authenticity\n\nNot looked at.\n"));
-    document.signals = Some(vec![Signal {
-        name: "usage-overcount".to_owned(),
-        relay: "alpha".to_owned(),
-        cell: None,
-        statement: "reports 12% more tokens than its answers have".to_owned(),
-        numbers: [("ratio".to_owned(), 1.12)].into(),
-        severity: SignalSeverity::Warn,
-    }]);
+    let heading = "## 6. Signals of authenticity\n\n";
     let text = markdown(&document);
     assert!(
-        text.contains("| warn | `alpha` | `all` | `usage-overcount` |"),
+        text.contains("| nothing | `alpha/m/default` | prompt tokens |"),
         "{text}"
     );
+    assert!(text.contains("no proof either"), "{text}");
+    document.signals[0].seen = Seen::Signal;
+    let text = markdown(&document);
+    assert!(text.contains("| ⚠️ signal | `alpha/m/default` |"), "{text}");
+    assert!(text.contains("<br>besides deceit: "), "{text}");
+    document.signals.clear();
+    assert!(markdown(&document).contains(&format!("{heading}Not looked at.\n")));
 }
 
 #[test]

@@ -86,7 +86,8 @@ pub(super) fn limit(header: &Header, evidence: &[&Evidence]) -> Option<Limit> {
 /// Every pool, in the order of the names of its cells.
 pub(super) fn latency(evidence: &[&Evidence], campaign: &Campaign, clock: &Clock) -> Vec<Latency> {
     let mut pools: BTreeMap<String, Vec<&Evidence>> = BTreeMap::new();
-    for one in evidence {
+    // The one prompt of a calibration says nothing of latency.
+    for one in evidence.iter().filter(|it| !it.header.calibration) {
         pools.entry(one.header.pooled_name()).or_default().push(one);
     }
     let of = |(name, cells): (String, Vec<&Evidence>)| {
