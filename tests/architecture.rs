@@ -16,7 +16,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("dialect", &["observation"]),
     ("expect", &["observation"]),
     ("stream", &["dialect", "expect", "observation"]),
-    ("measure", &["evidence", "observation", "plan", "spec"]),
+    (
+        "measure",
+        &["evidence", "observation", "plan", "spec", "stats"],
+    ),
     (
         "spec",
         &[
