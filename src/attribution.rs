@@ -48,6 +48,8 @@ struct Rule {
     meaning: &'static str,
     /// What to try where it points at our own side or what stands between; Markdown.
     way_out: &'static str,
+    /// The same in at most [`HINT`] characters; empty where that is.
+    hint: &'static str,
     party: Party,
     holds: fn(&Seen<'_>) -> bool,
 }
@@ -102,15 +104,18 @@ pub struct RuleWords {
 
 /// What to try after an attempt, where something can be tried on our side; Markdown.
 pub fn way_out(attempt: &Observation) -> Option<&'static str> {
+    said(attempt, |rule| rule.way_out)
+}
+
+/// [`way_out`] for a line that has little room; Markdown.
+pub fn hint(attempt: &Observation) -> Option<&'static str> {
+    said(attempt, |rule| rule.hint)
+}
+
+fn said(attempt: &Observation, text: fn(&Rule) -> &'static str) -> Option<&'static str> {
     let name = blame(attempt).rule;
     let rule = RULES.iter().find(|rule| rule.name == name);
-    let way_out = rule.map(|rule| rule.way_out).filter(|it| !it.is_empty());
-    // What answers in plain bytes that are no HTTP may well be speaking TLS.
-    let no_http = attempt.class() == Some(Class::ProtocolViolation)
-        && attempt.status.is_none()
-        && attempt.timeline.tls.is_none();
-    way_out
-        .or_else(|| no_http.then_some("if this port speaks TLS, write `https://` in the base URL"))
+    rule.map(text).filter(|it| !it.is_empty())
 }
 
 /// The rules in their order; the last one holds where no other does.
@@ -137,13 +142,30 @@ const RULES: &[Rule] = &[
         name: "own-tls-to-plain-port",
         meaning: "TLS was spoken to a port that does not speak it: the URL says `https` and means `http`",
         way_out: "write `http://` in the base URL, or the port that speaks TLS",
+        hint: "write `http://` in the base URL, or the port that speaks TLS",
         party: Party::Client,
         holds: |seen| seen.is(Class::TlsFailure) && seen.attempt.lost == Some(Loss::Tls),
+    },
+    Rule {
+        name: "own-plain-to-tls-port",
+        meaning: "plain HTTP was spoken to a port that does not speak it: the URL says `http` and means `https`",
+        way_out: "write `https://` in the base URL, or the port that speaks plain HTTP",
+        hint: "write `https://` in the base URL, or the plain port",
+        party: Party::Client,
+        holds: |seen| {
+            let attempt = seen.attempt;
+            let said =
+                seen.is(Class::HttpError) && attempt.error_kind == Some(ErrorKind::PlainHttp);
+            let encrypted =
+                attempt.timeline.tls.is_some() || attempt.connection.tls_version.is_some();
+            (said || attempt.lost == Some(Loss::NoHttp)) && !encrypted
+        },
     },
     Rule {
         name: "own-request-refused",
         meaning: "404 or 405, or another 4xx about the request itself: URL, model or parameters are wrong",
         way_out: "check the base URL (with `/v1` for the OpenAI protocols, without it for the others), the protocol, the model's name and `params`",
+        hint: "check the base URL (`/v1`?), protocol, model and `params`",
         party: Party::Client,
         holds: |seen| {
             let about_us = match seen.attempt.status {
@@ -167,6 +189,7 @@ const RULES: &[Rule] = &[
         name: "own-total-limit",
         meaning: "our own `total` limit passed while output was flowing",
         way_out: "raise `timeouts.total`, or lower `max_tokens`",
+        hint: "raise `timeouts.total`, or lower `max_tokens`",
         party: Party::Client,
         holds: |seen| {
             let flowing = seen.attempt.timeline.last_token.is_some_and(|last| {
@@ -176,9 +199,26 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        name: "certificate-not-yet-valid",
+        meaning: "the certificate of the relay begins to be valid later than this machine's clock says it is: the clock is behind",
+        way_out: "set this machine's clock (`date -u` says what it shows); if it is right, the relay's certificate was put in place too early",
+        hint: "set this machine's clock (`date -u`): it is likely behind",
+        party: Party::Client,
+        holds: |seen| seen.attempt.lost == Some(Loss::CertificateEarly),
+    },
+    Rule {
+        name: "certificate-expired",
+        meaning: "the certificate of the relay has expired by this machine's clock: the clock is ahead, or the certificate was not renewed",
+        way_out: "check this machine's clock first (`date -u` says what it shows); if it is right, the relay has to renew its certificate",
+        hint: "check this machine's clock (`date -u`), then the certificate",
+        party: Party::RelayGateway,
+        holds: |seen| seen.attempt.lost == Some(Loss::CertificateLate),
+    },
+    Rule {
         name: "untrusted-certificate",
-        meaning: "the certificate of the relay is not accepted: wrong name, expired, or of an unknown authority",
-        way_out: "if it is your own authority, trust it: `tls: { ca_file: FILE }` in a spec, `--ca-file` of `probe`; a name that does not match or a date that has passed is the relay's (or this machine's clock)",
+        meaning: "the certificate of the relay is not accepted: wrong name, or of an unknown authority",
+        way_out: "if it is your own authority, trust it: `tls: { ca_file: FILE }` in a spec, `--ca-file` of `probe`; a name that does not match is the relay's",
+        hint: "trust your own authority: `ca_file`; the name has to match",
         party: Party::RelayGateway,
         holds: |seen| seen.attempt.lost == Some(Loss::Certificate),
     },
@@ -186,6 +226,7 @@ const RULES: &[Rule] = &[
         name: "no-connection",
         meaning: "no connection stood, or it ended before any answer: DNS, TCP or TLS",
         way_out: "check scheme, host and port of the base URL; where only a proxy leads out, `proxy: env` in a spec, `--proxy env` of `probe`",
+        hint: "check scheme, host and port; is `proxy: env` missing?",
         party: Party::Network,
         holds: |seen| {
             let connecting = [
@@ -201,6 +242,7 @@ const RULES: &[Rule] = &[
         name: "no-byte-came-back",
         meaning: "the request was sent and not one byte came back in time",
         way_out: "check scheme and port of the base URL; if it is only slow, raise `timeouts.headers`",
+        hint: "check scheme and port, or raise `timeouts.headers`",
         party: Party::Network,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.status.is_none(),
     },
@@ -208,6 +250,7 @@ const RULES: &[Rule] = &[
         name: "connection-lost-in-the-body",
         meaning: "the connection was reset or closed inside the body's framing",
         way_out: "",
+        hint: "",
         party: Party::Network,
         holds: |seen| seen.is(Class::TruncatedNoTerminator) && seen.attempt.lost.is_some(),
     },
@@ -215,6 +258,7 @@ const RULES: &[Rule] = &[
         name: "limit-or-key-status",
         meaning: "429, 402, 401 or 403, or a status whose error is about a limit, a quota or the key",
         way_out: "check the key that is sent, its balance and what it may do; after 429 lower `sampling.rate`",
+        hint: "check key, balance and rights; lower `sampling.rate`",
         party: Party::ConcurrencyOrKey,
         holds: |seen| {
             let status = match seen.attempt.status {
@@ -229,6 +273,7 @@ const RULES: &[Rule] = &[
         name: "limit-or-key-said",
         meaning: "200, and the error in its place is about a limit, a quota or the key",
         way_out: "check the key that is sent, its balance and what it may do, or lower `sampling.rate`",
+        hint: "check key, balance and rights; lower `sampling.rate`",
         party: Party::ConcurrencyOrKey,
         holds: |seen| seen.is_said() && seen.is_limited(),
     },
@@ -236,6 +281,7 @@ const RULES: &[Rule] = &[
         name: "edge-status-or-page",
         meaning: "3xx, 408, 502, 503, 504, 52x, a page, or an error that says there is no route to the model",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let edge = match seen.attempt.status {
@@ -250,6 +296,7 @@ const RULES: &[Rule] = &[
         name: "page-in-place-of-the-answer",
         meaning: "200 with a web page of a gateway, a login or a challenge",
         way_out: "check the base URL: it may be the relay's web site, or need `/v1`",
+        hint: "check the base URL: is it a web site's, or without `/v1`?",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Html) || (seen.is_said() && seen.is_page()),
     },
@@ -257,6 +304,7 @@ const RULES: &[Rule] = &[
         name: "no-route-said",
         meaning: "200, and the error in its place says that there is no route to the model",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is_said() && seen.is_unrouted(),
     },
@@ -264,6 +312,7 @@ const RULES: &[Rule] = &[
         name: "nothing-came-through",
         meaning: "200, and nothing at all in the body",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Fake200Empty) && seen.attempt.timeline.end_mark.is_none(),
     },
@@ -271,6 +320,7 @@ const RULES: &[Rule] = &[
         name: "kept-warm-by-heartbeats",
         meaning: "no output, and heartbeats kept the connection open meanwhile",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| seen.is(Class::Stalled) && seen.attempt.counts.idle_comments > 0,
     },
@@ -278,6 +328,7 @@ const RULES: &[Rule] = &[
         name: "buffered-whole",
         meaning: "the whole answer was let go in one burst",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let packets = &seen.attempt.packets;
@@ -292,6 +343,7 @@ const RULES: &[Rule] = &[
         name: "upstream-status",
         meaning: "another 5xx",
         way_out: "",
+        hint: "",
         party: Party::Upstream,
         holds: |seen| {
             seen.is(Class::HttpError)
@@ -303,6 +355,7 @@ const RULES: &[Rule] = &[
         name: "upstream-error-said",
         meaning: "an error said in the stream that is not about limits, keys, routes or pages",
         way_out: "",
+        hint: "",
         party: Party::Upstream,
         holds: |seen| {
             let kind = seen.attempt.error_kind;
@@ -314,6 +367,7 @@ const RULES: &[Rule] = &[
         name: "generation-broke",
         meaning: "an admitted break, an ending without a finish reason, an empty answer, or silence",
         way_out: "",
+        hint: "",
         party: Party::Upstream,
         holds: |seen| {
             let broke = [
@@ -330,6 +384,7 @@ const RULES: &[Rule] = &[
         name: "provider-filter",
         meaning: "cut off by a filter of the provider's",
         way_out: "",
+        hint: "",
         party: Party::Upstream,
         holds: |seen| {
             let put_by_relay = seen.attempt.error_kind == Some(ErrorKind::Guardrail);
@@ -340,6 +395,7 @@ const RULES: &[Rule] = &[
         name: "generation-broke-in-a-tool-call",
         meaning: "the body ended inside a tool call, at the end of an event",
         way_out: "",
+        hint: "",
         party: Party::Upstream,
         holds: |seen| {
             let inside_event = seen
@@ -357,6 +413,7 @@ const RULES: &[Rule] = &[
         name: "let-go-between-events",
         meaning: "the body ended in good order while an item was said to be in progress",
         way_out: "",
+        hint: "",
         party: Party::RelayGateway,
         holds: |seen| {
             let warnings = &seen.attempt.warnings;
@@ -366,6 +423,9 @@ const RULES: &[Rule] = &[
         },
     },
 ];
+
+/// Longest short form of a way out: what a failure's block has room for behind `try: `.
+pub const HINT: usize = 61;
 
 /// A stream with output this recently was flowing.
 const FLOWING_MS: u128 = 1000;
@@ -450,6 +510,16 @@ mod tests {
                 json!({"lost": "tls"}),
             ),
             (
+                "own-plain-to-tls-port",
+                Class::HttpError,
+                json!({"status": 400, "headers": page, "error_kind": "plain-http"}),
+            ),
+            (
+                "own-plain-to-tls-port",
+                Class::ProtocolViolation,
+                json!({"lost": "no-http"}),
+            ),
+            (
                 "own-request-refused",
                 Class::HttpError,
                 json!({"status": 404}),
@@ -472,6 +542,16 @@ mod tests {
                     "timed_out": "total",
                     "timeline": {"over_us": 9_000_000, "last_token_us": 8_900_000},
                 }),
+            ),
+            (
+                "certificate-not-yet-valid",
+                Class::TlsFailure,
+                json!({"lost": "certificate-not-yet-valid"}),
+            ),
+            (
+                "certificate-expired",
+                Class::TlsFailure,
+                json!({"lost": "certificate-expired"}),
             ),
             (
                 "untrusted-certificate",
@@ -647,6 +727,16 @@ mod tests {
                 Class::HttpError,
                 json!({"status": 400, "headers": events}),
             ),
+            (
+                "edge-status-or-page",
+                Class::HttpError,
+                json!({
+                    "status": 400,
+                    "headers": page,
+                    "error_kind": "plain-http",
+                    "connection": {"tls_version": "1.3"},
+                }),
+            ),
             (REST, Class::NotStreamed, json!({})),
             (REST, Class::ProtocolViolation, json!({"status": 200})),
             (REST, Class::MaskedTruncation, json!({"status": 200})),
@@ -661,6 +751,19 @@ mod tests {
         let shown: BTreeSet<_> = table.iter().map(|(rule, ..)| *rule).collect();
         let all: BTreeSet<_> = RULES.iter().map(|rule| rule.name).chain([REST]).collect();
         assert_eq!(shown, all);
+    }
+
+    #[test]
+    fn every_way_out_has_a_short_form_that_fits_a_line() {
+        for rule in RULES {
+            assert_eq!(
+                rule.way_out.is_empty(),
+                rule.hint.is_empty(),
+                "{}",
+                rule.name
+            );
+            assert!(rule.hint.chars().count() <= HINT, "{}", rule.hint);
+        }
     }
 
     #[test]

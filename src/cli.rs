@@ -3,6 +3,7 @@
 //! Computes no results: each command asks the library and prints what it says.
 
 pub mod check;
+mod collect;
 mod compare;
 mod completions;
 mod demo;
@@ -13,6 +14,7 @@ mod inspect;
 mod judge;
 pub mod plan;
 mod probe;
+mod ramp;
 mod report;
 mod results;
 mod run;
@@ -69,6 +71,8 @@ enum Command {
     Init(init::Args),
     /// Sample and judge the relays of spec files
     Run(run::Args),
+    /// Sample a soak: each planned call at its moment, for minutes or for days
+    Collect(collect::Args),
     /// Say whether spec files are right, and every mistake if not
     Check {
         /// Spec files
@@ -89,6 +93,8 @@ enum Command {
     Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
+    /// Climb steps of concurrency, and say how many calls at a time a relay carries
+    Ramp(ramp::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
     /// Print completions for a shell
@@ -135,6 +141,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Init(args) => init::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
+        Command::Collect(args) => collect::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
         Command::Judge(args) => judge::run(&args, &mut out),
@@ -143,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(&args, &mut out),
         Command::Verify(args) => verify::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
+        Command::Ramp(args) => ramp::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),
         Command::Man => completions::man(Cli::command(), &mut out),

@@ -32,6 +32,8 @@ pub mod report;
 pub mod run;
 #[cfg(feature = "harness")]
 pub mod session;
+#[cfg(feature = "sign")]
+pub mod sign;
 pub mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;

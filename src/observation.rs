@@ -276,6 +276,12 @@ named! {
         Tls = "tls",
         /// The peer's certificate was not accepted.
         Certificate = "certificate",
+        /// The peer's certificate begins to be valid later than this machine's clock says it is.
+        CertificateEarly = "certificate-not-yet-valid",
+        /// The peer's certificate ended to be valid before what this machine's clock says.
+        CertificateLate = "certificate-expired",
+        /// Plain bytes came back that are no HTTP, as from a port that expects TLS.
+        NoHttp = "no-http",
         /// The peer closed (FIN) where it should not have.
         Closed = "closed",
         /// The peer reset the connection (RST).
@@ -308,6 +314,8 @@ named! {
         Guardrail = "guardrail",
         /// A web page of a gateway, a login or a challenge.
         Page = "page",
+        /// Plain HTTP was spoken to a port that expects TLS.
+        PlainHttp = "plain-http",
         /// Anything else.
         Other = "other",
     }

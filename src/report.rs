@@ -16,6 +16,7 @@ pub mod json;
 pub mod junit;
 pub mod live;
 pub mod markdown;
+pub mod ramp;
 pub mod ranking;
 pub mod regression;
 mod said;

@@ -102,11 +102,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "expect",
+            "measure",
             "observation",
             "plan",
             "stream",
         ],
     ),
+    ("sign", &[]),
     ("sim", &[]),
     (
         "telemetry",
@@ -179,6 +181,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rcgen", &["sim"]),
     ("rustix", &["probe"]),
     ("annotate_snippets", &["spec"]),
+    ("ring", &["sign"]),
+    ("rustls_pki_types", &["sign"]),
+    ("ssh_encoding", &["sign"]),
+    ("ssh_key", &["sign"]),
+    ("base64", &["sign"]),
 ];
 
 /// Modules of the pure core: no clock, no socket, no environment, no standard output.

@@ -30,6 +30,8 @@ mod mistakes;
 mod place;
 #[path = "cli/probe.rs"]
 mod probe;
+#[path = "cli/ramp.rs"]
+mod ramp;
 #[path = "cli/reports.rs"]
 mod reports;
 #[path = "cli/secrets.rs"]

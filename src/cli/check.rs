@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::{Exit, colour};
+use crate::measure::words::counted;
 use crate::plan;
 use crate::run;
 use crate::spec::{self, SpecErrors};
@@ -36,7 +37,7 @@ fn read(file: &Path) -> Result<String, String> {
             "{}\nerror: {} has {}",
             errors.render(colour()),
             file.display(),
-            plural(errors.count(), "mistake")
+            counted(errors.count() as u64, "mistake")
         )
     };
     let spec = parse(file, &text).map_err(shown)?;
@@ -53,19 +54,13 @@ fn read(file: &Path) -> Result<String, String> {
     let profiles: Vec<&str> = spec.profiles().collect();
     let mut facts = format!(
         "{}, {} each",
-        plural(cells, "cell"),
-        plural(objectives, "objective")
+        counted(cells as u64, "cell"),
+        counted(objectives as u64, "objective")
     );
     if !profiles.is_empty() {
         facts.push_str(&format!(", profiles {}", profiles.join(" ")));
     }
     Ok(facts)
-}
-
-/// `1 cell`, `2 cells`.
-fn plural(count: usize, what: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{end}")
 }
 
 /// The text of a spec file, or why there is none.

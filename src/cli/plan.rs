@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::cli::{Exit, Format, check, colour, complain, results, run};
 use crate::measure::metric::Metric;
+use crate::measure::words::counted;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
 use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
@@ -101,13 +102,15 @@ fn print(
 fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let drawn = &plan.sampling;
     let calls = most_calls(plan);
+    // Of a cell that goes at the rate, where there is one.
     let last = plan
         .cells
-        .first()
+        .iter()
+        .find(|cell| cell.workload.concurrency.is_none())
         .map_or(Duration::ZERO, |cell| budget::last_start(cell, drawn));
     let warmup = match drawn.warmup {
         0 => String::new(),
-        n => format!(" after {n} warm-up calls"),
+        n => format!(" after {}", counted(n.into(), "warm-up call")),
     };
     writeln!(
         out,
@@ -289,6 +292,12 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
         grouped(budget::tokens_of(cell, &plan.sampling)),
         rough(budget::longest_cell(cell, &plan.sampling)),
     )?;
+    if let Some(streams) = cell.workload.concurrency {
+        return writeln!(
+            out,
+            "    {streams} calls held open: one starts when another one ends, at no rate"
+        );
+    }
     let starts: Vec<String> = cell
         .slots(&plan.sampling)
         .take(STARTS)
@@ -350,8 +359,9 @@ fn cost(plan: &Plan, calls: u64, out: &mut dyn Write) -> io::Result<()> {
         0 => writeln!(out, "cost: up to {} USD", money(known)),
         unknown => writeln!(
             out,
-            "cost: up to {} USD, without {unknown} cells whose price is unknown",
-            money(known)
+            "cost: up to {} USD, without {} whose price is unknown",
+            money(known),
+            counted(unknown as u64, "cell"),
         ),
     }
 }

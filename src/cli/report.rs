@@ -241,7 +241,7 @@ fn curves(cell: &Cell<'_>) -> io::Result<Curves> {
     while let Some(line) = reader.next_record().map_err(io::Error::other)? {
         match line {
             Line::Sample(sample) => curves.take(&sample),
-            Line::Close(_) | Line::Continued(_) => {}
+            Line::Close(_) | Line::Continued(_) | Line::Session(_) | Line::Skipped(_) => {}
         }
     }
     Ok(curves)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::results::printable;
 use crate::attribution::{Blame, way_out};
+use crate::measure::words::counted;
 use crate::observation::{Finding, Observation, Timeline};
 use crate::report::waterfall::phases;
 
@@ -146,25 +147,19 @@ fn found(finding: &Finding) -> String {
 fn answer(seen: &Observation) -> String {
     let mut line = format!(
         "{} in {}, {}, {}",
-        plural(seen.packets.chars, "character"),
-        plural(seen.packets.count, "packet"),
-        plural(seen.counts.events, "event"),
-        plural(seen.counts.body_bytes, "byte"),
+        counted(seen.packets.chars, "character"),
+        counted(seen.packets.count, "packet"),
+        counted(seen.counts.events, "event"),
+        counted(seen.counts.body_bytes, "byte"),
     );
     if let Some(reason) = &seen.finish_reason {
         write!(line, ", finish reason {reason}").ok();
     }
     if let Some(output) = seen.usage.and_then(|usage| usage.output) {
-        write!(line, ", {} reported", plural(output, "token")).ok();
+        write!(line, ", {} reported", counted(output, "token")).ok();
     }
     if let Some(model) = &seen.model {
         write!(line, ", model {model}").ok();
     }
     line
-}
-
-/// `1 event`, `2 events`.
-pub(super) fn plural(count: u64, what: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{end}")
 }

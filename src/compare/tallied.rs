@@ -165,7 +165,7 @@ impl Tallied {
             Line::Sample(sample) => self.sample(sample),
             Line::Close(close) => self.close(close),
             // A larger budget changes no count.
-            Line::Continued(_) => {}
+            Line::Continued(_) | Line::Session(_) | Line::Skipped(_) => {}
         }
     }
 

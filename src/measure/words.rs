@@ -86,6 +86,15 @@ fn trimmed(value: f64, decimals: usize) -> String {
     }
 }
 
+/// So many things: `1 sample`, `2 samples`, `2 retries`.
+pub fn counted(count: u64, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {noun}s"),
+    }
+}
+
 /// A required share as it was written: `95%`, `99.95%`.
 pub fn share(share: f64) -> String {
     format!("{}%", trimmed(share * 100.0, 4))
@@ -120,6 +129,15 @@ fn rounded(bound: f64, required: f64, round: fn(f64) -> f64, slack: f64) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_called_many() {
+        assert_eq!(counted(0, "sample"), "0 samples");
+        assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(counted(2, "sample"), "2 samples");
+        assert_eq!(counted(1, "retry"), "1 retry");
+        assert_eq!(counted(3, "retry"), "3 retries");
+    }
 
     #[test]
     fn durations_have_three_digits() {

@@ -45,6 +45,8 @@ impl Cell {
             Endpoint::Simulate(_) => String::new(),
         };
         let mut starts = Starts::new(sampling, &self.name());
+        // A call that waits for another one to end has no moment of its own.
+        let closed = self.workload.concurrency.is_some();
         let warmups = u64::from(sampling.warmup);
         let cell = self.id.clone();
         let seed = sampling.seed.to_string();
@@ -55,9 +57,10 @@ impl Cell {
             let number = index.to_string();
             let mut nonce = short_hash(&["nonce", &cell, &run, &seed, kind, &number]);
             nonce.truncate(NONCE_DIGITS);
+            let start = starts.next_start();
             Slot {
                 index,
-                start: starts.next_start(),
+                start: if closed { Duration::ZERO } else { start },
                 warmup,
                 id: short_hash(&[kind, &cell, &run, &number]),
                 nonce,

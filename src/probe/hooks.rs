@@ -9,7 +9,7 @@ mod body;
 mod connect;
 mod dns;
 mod events;
-mod tls;
+pub(super) mod tls;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
+use crate::observation::Loss;
 use crate::probe::clock::Clock;
 
 pub(crate) use self::body::TimedBody;
@@ -74,8 +75,8 @@ pub(crate) enum What {
     DialFailed(SocketAddr),
     /// The TLS client hello was built.
     Hello,
-    /// The peer's certificate was looked at; whether it was accepted.
-    Certificate(bool),
+    /// The peer's certificate was looked at; why it was not accepted.
+    Certificate(Option<Loss>),
     /// The whole connection stands.
     Connected(Ends),
     /// It could not be made.

@@ -276,6 +276,11 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
     }
 }
 
+/// Whether bytes do not even begin as HTTP does, as those of a server that expects TLS.
+fn is_no_http(bytes: &[u8]) -> bool {
+    !bytes.trim_ascii_start().starts_with(b"HTTP/")
+}
+
 /// Reads up to the final head; gives it and where in the buffer the body begins.
 async fn read_head<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
     line: &mut Line<S>,
@@ -313,6 +318,10 @@ async fn read_head<S: AsyncRead + AsyncWrite + Unpin, C: Future<Output = ()>>(
                 }
                 Ok(Some(_)) => {
                     watch.tell(exchange, Input::Framing(FramingFault::HeadTooLarge));
+                    return None;
+                }
+                Err(FramingFault::BadHead) if is_no_http(bytes) => {
+                    watch.tell(exchange, Input::Lost(Loss::NoHttp));
                     return None;
                 }
                 Err(fault) => {

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compared::{COLUMNS, counted, length, wrap};
+use super::compared::{COLUMNS, length, wrap};
 use super::document::heading;
 use super::said::said;
 use super::signoff::paired;
 use super::terminal::{FIRST, Paint, folded};
+use crate::measure::words::counted;
 use crate::plan::window::shown;
 use crate::verdict::campaign::{Campaign, Coverage, Gap, Pool, Role, Row};
 use crate::verdict::{Decision, Overall};

@@ -79,12 +79,6 @@ pub fn length(of: Duration) -> String {
     format!("{:.1} {unit}", seconds / factor)
 }
 
-/// `1 sample`, `2 samples`.
-pub(super) fn counted(n: u64, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {noun}{plural}")
-}
-
 /// The shortest names that tell cells apart: the relay, with its model, its run or its file where
 /// others are called the same.
 pub(super) fn names<'a>(cells: impl IntoIterator<Item = &'a Tallied>) -> Vec<String> {

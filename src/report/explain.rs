@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::attribution::{Blame, Party, blame};
+use crate::attribution::{Blame, Party, blame, hint};
 use crate::evidence::{Evidence, Header, Sample, ids};
 use crate::measure::metric::{Metric, Unit};
 use crate::measure::{seconds, words};
@@ -39,6 +39,8 @@ pub struct Explanation {
     pub telling: Vec<Telling>,
     /// What they have in common: `head after 92-118 ms, then no byte for 1.8-2.6 s`.
     pub words: String,
+    /// What to try, where something can be tried on our side.
+    pub hint: Option<&'static str>,
 }
 
 /// Where the trace of a sample is to be looked at.
@@ -207,6 +209,8 @@ pub fn explain(
         trace_id,
         telling,
         words,
+        // A blame that is not an attempt's leads to nothing that can be tried.
+        hint: leader.class.and_then(|_| hint(leader.attempt)),
     })
 }
 

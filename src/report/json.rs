@@ -152,6 +152,7 @@ fn one(
                 "url": url.as_ref().map(|url| it.address(url, &header.run_id)),
             })).collect::<Vec<_>>(),
             "words": explanation.words,
+            "try": explanation.hint,
         })),
     })
 }

@@ -42,7 +42,10 @@ pub fn words(header: &Header, standing: &[Verdict], spent: Option<Cost>) -> Stri
             let _ = write!(text, ", {more} more");
             let left = more as f64 / header.sampling.rate_per_s.max(1e-6);
             parts.push(text);
-            parts.push(format!("about {} left", whole_time(left)));
+            // Calls that are held open start when the relay lets them.
+            if header.concurrency.is_none() {
+                parts.push(format!("about {} left", whole_time(left)));
+            }
         } else {
             parts.push(text);
         }
@@ -50,7 +53,11 @@ pub fn words(header: &Header, standing: &[Verdict], spent: Option<Cost>) -> Stri
     if let Some(spent) = spent {
         let mut text = format!("{:.4} USD", spent.usd);
         if spent.unknown > 0 {
-            let _ = write!(text, " and what {} calls cost", spent.unknown);
+            let _ = write!(
+                text,
+                " and what {} cost",
+                words::counted(spent.unknown, "call")
+            );
         }
         parts.push(text);
     }
@@ -102,7 +109,12 @@ mod tests {
         spent.add(None);
         assert_eq!(
             words(&head, &[], Some(spent)),
-            "0.2500 USD and what 1 calls cost"
+            "0.2500 USD and what 1 call cost"
+        );
+        spent.add(None);
+        assert_eq!(
+            words(&head, &[], Some(spent)),
+            "0.2500 USD and what 2 calls cost"
         );
     }
 

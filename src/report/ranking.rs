@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compared::{COLUMNS, counted, cut, names, points, rate, share, share_up, wrap};
+use super::compared::{COLUMNS, cut, names, points, rate, share, share_up, wrap};
 use crate::compare::Question;
 use crate::compare::alike::Unlike;
 use crate::compare::ranking::{APART, Ranked, Ranking, Score};
 use crate::compare::tallied::Rate;
 use crate::measure::metric::{Metric, Unit};
+use crate::measure::words::counted;
 use crate::stats::interval::Sides;
 
 /// Version of the document.
@@ -198,9 +199,10 @@ pub(super) fn why_below(it: &Ranked<'_>, at: usize, names: &[String]) -> Option<
     let (own, above) = (names.get(at)?, names.get(outrank.above)?);
     let tally = it.counts.tally;
     let clean = match (outrank.samples, tally.failures()) {
-        (Some(n), 0) => format!("{n} clean samples would be needed"),
+        (Some(n), 0) => format!("{} would be needed", counted(n, "clean sample")),
         (Some(n), failures) => format!(
-            "{n} samples with no more than its {} would be needed",
+            "{} with no more than its {} would be needed",
+            counted(n, "sample"),
             counted(failures, "failure")
         ),
         (None, _) => "no number of samples within reach would be enough".to_owned(),

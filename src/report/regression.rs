@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compared::{counted, length, p, points, wrap};
+use super::compared::{length, p, points, wrap};
 use crate::compare::Tallied;
 use crate::compare::alike::{Unlike, apart};
 use crate::compare::regression::{
     ABOVE, ALPHA, Comparison, DIFFERENCE, FALL_POINTS, Finding, Located, Quantile, RATIO, Shares,
     Times,
 };
-use crate::measure::words;
+use crate::measure::words::{self, counted};
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;

@@ -24,8 +24,8 @@ pub(super) fn said(judging: &Judging, objective: &Objective, verdict: &Verdict) 
         Decision::Inconclusive(reason) => {
             let _ = write!(text, "{joint}{}", why(reason, verdict));
             if let Some(more) = verdict.further_clean.filter(|&more| more > 0) {
-                let samples = if more == 1 { "sample" } else { "samples" };
-                let _ = write!(text, ", {more} more clean {samples} would settle it");
+                let samples = words::counted(more, "more clean sample");
+                let _ = write!(text, ", {samples} would settle it");
             }
         }
     }

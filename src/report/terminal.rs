@@ -102,11 +102,7 @@ fn earlier_runs(summary: &Summary) -> String {
     if count == 0 {
         return String::new();
     }
-    let runs = if count == 1 {
-        "1 run"
-    } else {
-        &format!("{count} runs")
-    };
+    let runs = words::counted(count as u64, "run");
     format!(
         "  a fresh start after {runs} that did not pass: up to {:.1}% chance of a false pass\n  \
          (to go on with a run instead: --continue {})\n",
@@ -124,7 +120,7 @@ fn sampled(summary: &Summary) -> String {
     }
     let retries = summary.attempts.saturating_sub(summary.samples);
     if retries > 0 {
-        let _ = write!(text, ", {retries} retries");
+        let _ = write!(text, ", {}", words::counted(retries, "retry"));
     }
     match summary.continued.len() {
         0 => {}
@@ -246,6 +242,9 @@ fn look_at(explanation: &Explanation, header: &Header) -> Vec<String> {
             }
         }
         None => lines.push(format!("trace {}", explanation.trace_id)),
+    }
+    if let Some(hint) = explanation.hint {
+        lines.push(format!("try: {hint}"));
     }
     lines
 }

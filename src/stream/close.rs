@@ -73,6 +73,15 @@ fn before_head(exchange: &mut Exchange, over: Over, spot: Spot) {
             Loss::Tunnel => (Class::ConnectRefused, "the proxy refused the tunnel"),
             Loss::Tls => (Class::TlsFailure, "the handshake failed"),
             Loss::Certificate => (Class::TlsFailure, "the certificate is not accepted"),
+            Loss::CertificateEarly => (
+                Class::TlsFailure,
+                "by this machine's clock the certificate is not valid yet",
+            ),
+            Loss::CertificateLate => (
+                Class::TlsFailure,
+                "by this machine's clock the certificate has expired",
+            ),
+            Loss::NoHttp => (Class::ProtocolViolation, "what came back is no HTTP"),
             Loss::Closed | Loss::Reset | Loss::Other => by_phase(),
             // Nothing is known of a peer that was never asked.
             Loss::Local => return,
@@ -271,7 +280,7 @@ fn ending(exchange: &Exchange, over: Over) -> Ending {
     let Some(head) = &exchange.head else {
         return match over {
             Over::Cancelled | Over::Lost(Loss::Local) => Ending::Cancelled,
-            Over::Framing | Over::TooMuch => Ending::Malformed,
+            Over::Framing | Over::TooMuch | Over::Lost(Loss::NoHttp) => Ending::Malformed,
             Over::TimedOut(Limit::Headers | Limit::FirstToken | Limit::Total) => Ending::Stalled,
             Over::TimedOut(_) | Over::Lost(_) | Over::Ended => Ending::Unreachable,
         };

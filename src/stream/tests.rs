@@ -249,6 +249,9 @@ fn a_failure_is_named_by_the_phase_in_which_it_happens() {
         (Phase::Tunnel, Loss::Closed, Class::ConnectRefused),
         (Phase::Tls, Loss::Tls, Class::TlsFailure),
         (Phase::Tls, Loss::Certificate, Class::TlsFailure),
+        (Phase::Tls, Loss::CertificateEarly, Class::TlsFailure),
+        (Phase::Tls, Loss::CertificateLate, Class::TlsFailure),
+        (Phase::Send, Loss::NoHttp, Class::ProtocolViolation),
         (Phase::Tls, Loss::Closed, Class::TlsFailure),
         (Phase::Send, Loss::Reset, Class::NoResponse),
     ] {

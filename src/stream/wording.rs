@@ -18,6 +18,9 @@ const LONGEST_NOTICE: usize = 240;
 
 /// What an error is about, from its code, HTTP status and wording.
 pub(super) fn kind(code: Option<&str>, status: Option<u16>, message: Option<&str>) -> ErrorKind {
+    if message.is_some_and(misses_tls) {
+        return ErrorKind::PlainHttp;
+    }
     if message.is_some_and(is_page) {
         return ErrorKind::Page;
     }
@@ -92,6 +95,16 @@ fn about(text: &str) -> Option<ErrorKind> {
         .iter()
         .find(|(_, words)| phrases(words).any(|word| text.contains(word)))
         .map(|(kind, _)| *kind)
+}
+
+/// Whether a server says that it was spoken to without the TLS that it expects.
+fn misses_tls(text: &str) -> bool {
+    // nginx and what is made of it, Go's servers, Apache.
+    const WORDS: &str = "plain http request was sent to https port | \
+        client sent an http request to an https server | \
+        speaking plain http to an ssl-enabled server port";
+    let text = lower(cut(text, LOOK));
+    phrases(WORDS).any(|word| text.contains(word))
 }
 
 /// Whether a text is a web page.

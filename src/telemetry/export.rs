@@ -10,7 +10,9 @@ mod grpc;
 mod metrics;
 pub(super) mod otlp;
 pub(super) mod outbox;
+mod protobuf;
 mod thread;
+mod wake;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +26,7 @@ use opentelemetry::trace::SpanContext;
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::logs::SdkLogRecord;
 use opentelemetry_sdk::trace::SpanData;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::env::Settings;
@@ -34,6 +36,7 @@ use super::spans::{CellSpans, SampleFacts};
 use crate::evidence::Sample;
 use crate::verdict::Verdict;
 use thread::Thread;
+use wake::Wake;
 
 /// Items that may wait for the exporter thread.
 const MAX_WAITING: usize = 1024;
@@ -129,7 +132,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[derive(Clone)]
 pub(super) struct Inlet {
     queue: SyncSender<Work>,
-    wake: Arc<Notify>,
+    wake: Arc<Wake>,
     ledger: Arc<Ledger>,
 }
 
@@ -143,7 +146,16 @@ impl Inlet {
     /// Hands spans or a sample over; waits for room, which depends on the disk and not on the
     /// network.
     pub(super) fn send(&self, work: Work) {
-        if let Err(SendError(work)) = self.queue.send(work) {
+        let last = matches!(work, Work::Finish(_));
+        let sent = match self.queue.try_send(work) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(work)) => {
+                self.wake.now();
+                self.queue.send(work).map_err(|SendError(work)| work)
+            }
+            Err(TrySendError::Disconnected(work)) => Err(work),
+        };
+        if let Err(work) = sent {
             let lost = match work {
                 Work::Spans(spans) => spans.len(),
                 Work::Sample {
@@ -158,14 +170,18 @@ impl Inlet {
             Tally::add(&self.ledger.spans.made, lost);
             Tally::add(&self.ledger.spans.dropped, lost);
         }
-        self.wake.notify_one();
+        if last {
+            self.wake.now();
+        } else {
+            self.wake.soon();
+        }
     }
 
     /// Hands a log record over, or drops it: a log never makes its author wait.
     pub(super) fn log(&self, record: SdkLogRecord, scope: InstrumentationScope) {
         Tally::add(&self.ledger.logs.made, 1);
         match self.queue.try_send(Work::Log(Box::new((record, scope)))) {
-            Ok(()) => self.wake.notify_one(),
+            Ok(()) => self.wake.soon(),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 Tally::add(&self.ledger.logs.dropped, 1);
             }
@@ -175,7 +191,7 @@ impl Inlet {
     /// Asks the thread to end at once, where nobody waits for it.
     pub(super) fn abandon(&self) {
         if self.queue.try_send(Work::Finish(Instant::now())).is_ok() {
-            self.wake.notify_one();
+            self.wake.now();
         }
     }
 }
@@ -195,7 +211,7 @@ impl Exporter {
         let ledger = Arc::new(Ledger::default());
         let (queue, work) = sync_channel(MAX_WAITING);
         let (end, ended) = sync_channel::<()>(1);
-        let wake = Arc::new(Notify::new());
+        let wake = Arc::new(Wake::default());
         let path = folder.join(NAME);
         let file = SpanFile::open(&path, &settings.resource)
             .inspect_err(|error| {

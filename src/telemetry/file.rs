@@ -1,8 +1,8 @@
 //! Spans as OTLP JSON lines: one `TracesData` object a line, as the Collector's `otlpjsonfile`
 //! receiver reads them.
 //!
-//! Appends only, one `write` a line, so that processes of one run may share the file and a killed
-//! one loses at most its last line.
+//! Appends only, whole lines with one `write`, so that processes of one run may share the file; a
+//! killed one loses at most the lines that it had not written yet.
 
 mod json;
 
@@ -13,16 +13,21 @@ use std::path::Path;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
 
-use json::Traces;
-
 /// Name of the file in a run's folder.
 pub const NAME: &str = "spans.otlp.jsonl";
+
+/// Bytes that may wait to be written.
+const MAX_WAITING: usize = 64 * 1024;
 
 /// An open span file.
 pub(super) struct SpanFile {
     file: File,
-    resource: Resource,
-    line: Vec<u8>,
+    /// What every line begins with.
+    head: Vec<u8>,
+    /// Lines that are not written yet.
+    lines: Vec<u8>,
+    /// Spans in them.
+    waiting: usize,
 }
 
 impl SpanFile {
@@ -43,20 +48,39 @@ impl SpanFile {
         }
         Ok(Self {
             file,
-            resource: resource.clone(),
-            line: Vec::new(),
+            head: json::head(resource),
+            lines: Vec::new(),
+            waiting: 0,
         })
     }
 
-    /// Writes spans of one scope as one line.
+    /// Takes spans of one scope as one line, and writes what waits when it is much; gives the spans
+    /// that were written.
+    pub(super) fn take(&mut self, spans: &[SpanData]) -> io::Result<usize> {
+        self.lines.extend_from_slice(&self.head);
+        json::spans(&mut self.lines, spans);
+        self.waiting += spans.len();
+        if self.lines.len() < MAX_WAITING {
+            Ok(0)
+        } else {
+            self.flush()
+        }
+    }
+
+    /// Writes what waits; gives the spans in it. What cannot be written does not wait any longer.
+    pub(super) fn flush(&mut self) -> io::Result<usize> {
+        if self.lines.is_empty() {
+            return Ok(0);
+        }
+        let written = self.file.write_all(&self.lines);
+        self.lines.clear();
+        let spans = std::mem::take(&mut self.waiting);
+        written.map(|()| spans)
+    }
+
+    /// Writes spans of one scope as one line, at once.
     pub(super) fn write(&mut self, spans: &[SpanData]) -> io::Result<()> {
-        let traces = Traces {
-            resource: &self.resource,
-            spans,
-        };
-        self.line.clear();
-        serde_json::to_writer(&mut self.line, &traces)?;
-        self.line.push(b'\n');
-        self.file.write_all(&self.line)
+        self.take(spans)?;
+        self.flush().map(drop)
     }
 }

@@ -7,6 +7,7 @@ mod store;
 mod wire;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ pub(super) use wire::{Reporter, lines};
 #[derive(Debug)]
 pub(super) struct CellMeter {
     cell: Arc<str>,
-    /// `relay.name`.
-    relay: Labels,
+    /// The relay and a phase.
+    phases: BTreeMap<Phase, Labels>,
     /// The relay and the spec.
     spec: Labels,
     /// The relay, the spec and the model.
@@ -69,7 +70,10 @@ impl CellMeter {
             cell: header.cell.as_str().into(),
             ours: named.with(semconv::GEN_AI_REQUEST_MODEL, model),
             verdict: named.with(semconv::TEST_CASE_NAME, bounded(&header.cell)),
-            relay,
+            phases: Phase::ALL
+                .iter()
+                .map(|phase| (*phase, relay.with(semconv::RELAY_PHASE, phase.as_str())))
+                .collect(),
             spec: named,
             gen_ai: address
                 .with(semconv::GEN_AI_OPERATION_NAME, operation)
@@ -157,9 +161,10 @@ impl CellMeter {
             store.observe(Instrument::HttpDuration, &labels, over, Some(origin));
         }
         for (phase, length) in phases(observation) {
-            let labels = self.relay.with(semconv::RELAY_PHASE, phase.as_str());
             let length = seconds(length);
-            store.observe(Instrument::PhaseDuration, &labels, length, Some(origin));
+            if let Some(labels) = self.phases.get(&phase) {
+                store.observe(Instrument::PhaseDuration, labels, length, Some(origin));
+            }
             if phase == Phase::Dns
                 && let Some(name) = observation.connection.dns_name.as_deref()
             {

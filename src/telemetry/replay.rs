@@ -24,6 +24,7 @@ use super::export::outbox::Sink;
 use super::file::SpanFile;
 use super::recorded::{Run, runs};
 use crate::evidence::EvidenceError;
+use crate::measure::words::counted;
 
 /// Spans of one request.
 const BATCH: usize = 512;
@@ -71,8 +72,11 @@ impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "exported {}/{} spans of {} samples to {}",
-            self.exported, self.made, self.samples, self.to
+            "exported {}/{} of {} to {}",
+            self.exported,
+            counted(self.made, "span"),
+            counted(self.samples, "sample"),
+            self.to
         )?;
         match &self.trouble {
             Some(trouble) if !self.is_whole() => {

@@ -7,6 +7,7 @@ use super::rule::{GAMMA, Rule};
 use super::seals::SealAccount;
 use super::{Decision, Inconclusive, Verdict};
 use crate::measure::metric::{Direction, Metric, Unit};
+use crate::measure::words::counted;
 use crate::measure::{Outcome, Reading};
 use crate::plan::budget;
 use crate::plan::{Judging, Mode};
@@ -321,19 +322,28 @@ impl Track {
         }
         if self.rule.tally().n() == 0 && self.undefined == 0 {
             let note = (self.ineligible > 0)
-                .then(|| format!("none of {} samples is about this", self.ineligible))
+                .then(|| {
+                    format!(
+                        "none of {} is about this",
+                        counted(self.ineligible, "sample")
+                    )
+                })
                 .or_else(|| end.stopped.clone());
             return (open(Inconclusive::NoData), note);
         }
         if self.too_undefined() {
             let all = self.rule.tally().n() + self.undefined;
-            let note = format!("{} of {all} samples have no value", self.undefined);
+            let note = format!(
+                "{} of {} without a value",
+                self.undefined,
+                counted(all, "sample")
+            );
             return (open(Inconclusive::UndefinedMetric), Some(note));
         }
         let gaps = || {
             Some(format!(
-                "{} planned samples are missing",
-                self.rule.missing()
+                "{} missing",
+                counted(self.rule.missing(), "planned sample")
             ))
         };
         match &self.rule {
@@ -396,10 +406,15 @@ impl Track {
             || self.decision == Some(Decision::Violated) && self.fails_without(doubtful);
         (!stands).then(|| {
             if self.bursts == 0 {
-                format!("{saturated}, and {late_by_less} samples are late by less")
+                format!(
+                    "{saturated}, and {} late by less",
+                    counted(late_by_less, "sample")
+                )
             } else {
-                let bursts = self.bursts;
-                format!("{saturated}, and {bursts} answers that came in one burst may be its doing")
+                format!(
+                    "{saturated}, and {} that came in one burst may be its doing",
+                    counted(self.bursts, "answer"),
+                )
             }
         })
     }
@@ -422,7 +437,12 @@ impl Track {
             Some(Decision::Inconclusive(_)) | None => too_good + too_bad == 0,
         };
         let doubtful = too_good + too_bad;
-        (!stands).then(|| format!("{saturated}, which decides on {doubtful} samples"))
+        (!stands).then(|| {
+            format!(
+                "{saturated}, which decides on {}",
+                counted(doubtful, "sample")
+            )
+        })
     }
 
     /// Whether the objective would pass with so many more failures.

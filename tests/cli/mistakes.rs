@@ -7,7 +7,7 @@ use std::path::Path;
 use relayproof::sim::Settings;
 
 use crate::place::{Place, Seen};
-use crate::server::{Embedded, Server, json, nobody, quick};
+use crate::server::{Dated, Embedded, Server, json, nobody, quick};
 
 /// A right spec of a relay that nobody is.
 const RIGHT: &str = "relayproof: 1
@@ -59,6 +59,83 @@ fn probed(arguments: &[&str], key: &str) -> Seen {
     Seen::of(command.output().unwrap())
 }
 
+/// What is said of a relay whose certificate holds between two years, by both clients.
+fn dated(from: i32, to: i32) -> Seen {
+    let server = Dated::start(from, to);
+    let place = Place::new();
+    place.write("ca.pem", &server.authority);
+    let probe = |client| {
+        let url = server.base_url();
+        place.run(&["probe", &url, "--ca-file", "ca.pem", "--transport", client])
+    };
+    let (seen, other) = (probe("raw"), probe("reqwest"));
+    let blame = |seen: &Seen| {
+        let line = seen.out.lines().find(|line| line.starts_with("look at"));
+        line.map(str::to_owned)
+    };
+    assert_eq!(blame(&seen), blame(&other), "{seen}\n{other}");
+    seen
+}
+
+/// A web server that knows plain HTTP where it expects TLS, and says so in these words.
+fn expects_tls(head: &'static str, body: &'static str) -> Server {
+    Server::start(move |_, _, stream| {
+        let length = body.len();
+        let answer =
+            format!("HTTP/1.1 400 Bad Request\r\n{head}content-length: {length}\r\n\r\n{body}");
+        stream.write_all(answer.as_bytes())
+    })
+}
+
+#[test]
+fn servers_that_say_that_they_expect_tls_are_not_blamed() {
+    let html = "content-type: text/html\r\n";
+    let text = "content-type: text/plain; charset=utf-8\r\n";
+    for (head, body) in [
+        (
+            html,
+            "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title>\
+             </head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>The plain \
+             HTTP request was sent to HTTPS port</center>\r\n<hr><center>nginx/1.22.1</center>\r\n\
+             </body>\r\n</html>\r\n",
+        ),
+        (text, "Client sent an HTTP request to an HTTPS server.\n"),
+        (
+            html,
+            "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>400 Bad \
+             Request</title>\n</head><body>\n<h1>Bad Request</h1>\n<p>Your browser sent a request \
+             that this server could not understand.<br />\nReason: You're speaking plain HTTP to an \
+             SSL-enabled server port.<br />\n Instead use the HTTPS scheme to access this URL, \
+             please.<br />\n</p>\n</body></html>\n",
+        ),
+    ] {
+        let server = expects_tls(head, body);
+        for client in ["raw", "reqwest"] {
+            let seen = probed(&[&server.base_url(), "--transport", client], "");
+            assert!(
+                seen.out
+                    .contains("client, phase head: own-plain-to-tls-port")
+                    && seen.out.contains("write `https://` in the base URL"),
+                "{seen}"
+            );
+        }
+    }
+}
+
+#[test]
+fn plain_http_to_a_tls_port_is_blamed_on_the_client_whichever_client_it_is() {
+    let encrypted = tls();
+    let url = encrypted.relay().base_url().replace("https://", "http://");
+    for client in ["raw", "reqwest"] {
+        let seen = probed(&[&url, "--transport", client], "");
+        assert!(
+            seen.out.contains(": own-plain-to-tls-port")
+                && seen.out.contains("write `https://` in the base URL"),
+            "{seen}"
+        );
+    }
+}
+
 fn tls() -> Embedded {
     Embedded::start(Settings {
         tls: true,
@@ -67,7 +144,7 @@ fn tls() -> Embedded {
 }
 
 /// Every mistake by its name in the page.
-#[expect(clippy::too_many_lines, reason = "a table of thirty rows")]
+#[expect(clippy::too_many_lines, reason = "a table of forty rows")]
 fn mistakes() -> BTreeMap<&'static str, Seen> {
     let mut made = BTreeMap::new();
     // Files and the command line.
@@ -193,6 +270,8 @@ fn mistakes() -> BTreeMap<&'static str, Seen> {
         probed(&[&https.replace("https://", "http://")], ""),
     );
     made.insert("a certificate that is not trusted", probed(&[&https], ""));
+    made.insert("a clock that is behind", dated(2990, 2999));
+    made.insert("a clock that is ahead", dated(1999, 2001));
     made.insert(
         "a host that does not exist",
         probed(&["http://relay.invalid/v1"], ""),

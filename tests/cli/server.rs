@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use relayproof::sim::{Relay, Served, Settings};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// One HTTP request as it came.
 pub(crate) struct Request {
@@ -277,6 +279,50 @@ impl Embedded {
 
     pub(crate) fn relay(&self) -> &Relay {
         &self.relay
+    }
+}
+
+/// A TLS server and the authority that signed its certificate, which holds between two years.
+pub(crate) struct Dated {
+    address: SocketAddr,
+    /// The authority, PEM.
+    pub(crate) authority: String,
+}
+
+impl Dated {
+    /// To a client whose clock is right, the certificate is not valid yet, or not any longer.
+    pub(crate) fn start(from: i32, to: i32) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(params, key);
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let address = serve(move |mut stream| {
+            let mut session =
+                rustls::ServerConnection::new(Arc::clone(&config)).map_err(io::Error::other)?;
+            // The client breaks the handshake off; one that did not would get no answer.
+            session.complete_io(&mut stream)?;
+            wait_for_leave(&mut stream)
+        });
+        Self { address, authority }
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("https://{}/v1", self.address)
     }
 }
 

@@ -229,13 +229,13 @@ fn each_fault_of_framing_is_seen_as_the_table_says() {
             "HTTP/2 in clear text",
             "HTTP/2 200\r\n\r\n".to_owned(),
             "protocol-violation; the head is no HTTP",
-            "protocol-violation; HTTP framing is broken",
+            "protocol-violation; what came back is no HTTP",
         ),
         (
             "a reply of another protocol",
             "220 smtp.example ESMTP\r\n".to_owned(),
-            "protocol-violation; the head is no HTTP",
-            "protocol-violation; HTTP framing is broken",
+            "protocol-violation; what came back is no HTTP",
+            "protocol-violation; what came back is no HTTP",
         ),
         (
             "101 without being asked",

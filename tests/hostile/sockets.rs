@@ -470,7 +470,11 @@ fn a_certificate_that_is_not_right_keeps_the_key_at_home() {
                 Some(Class::TlsFailure),
                 "{kind:?} {flaw:?} {seen:?}"
             );
-            assert_eq!(seen.lost, Some(Loss::Certificate), "{kind:?} {flaw:?}");
+            let loss = match flaw {
+                Flaw::Expired => Loss::CertificateLate,
+                Flaw::None | Flaw::Name | Flaw::SelfSigned => Loss::Certificate,
+            };
+            assert_eq!(seen.lost, Some(loss), "{kind:?} {flaw:?}");
             assert_eq!(seen.last_phase, Phase::Tls);
             assert!(heard.recv().is_err(), "the server has read a request");
         }

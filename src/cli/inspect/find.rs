@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use super::super::judge::evidence_files;
 use super::super::with_causes;
 use crate::evidence::{Header, Line, Reader, Sample};
+use crate::measure::words::counted;
 
 /// Most runs whose age is compared.
 const MOST_RUNS: usize = 10_000;
@@ -102,8 +103,9 @@ pub(super) fn find(wanted: &str, within: Option<&str>, root: &Path) -> Result<Fo
     }
     match found.len() {
         0 => Err(format!(
-            "there is no sample `{wanted}` in {}\n  = help: it has {samples} samples of {}",
+            "there is no sample `{wanted}` in {}\n  = help: it has {} of {}",
             place.display(),
+            counted(samples, "sample"),
             cells.join(", ")
         )),
         1 => found.pop().ok_or_else(String::new),

@@ -13,6 +13,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, NamedGroup, SignatureScheme};
 
 use super::{What, on_link};
+use crate::observation::Loss;
 
 /// A session store that keeps nothing, so that every handshake is a full one.
 ///
@@ -75,6 +76,20 @@ impl WatchedVerifier {
     }
 }
 
+/// What the refusal of a certificate says.
+pub(crate) fn refusal(error: &Error) -> Loss {
+    let Error::InvalidCertificate(why) = error else {
+        return Loss::Certificate;
+    };
+    if let CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } = why {
+        Loss::CertificateEarly
+    } else if let CertificateError::Expired | CertificateError::ExpiredContext { .. } = why {
+        Loss::CertificateLate
+    } else {
+        Loss::Certificate
+    }
+}
+
 impl ServerCertVerifier for WatchedVerifier {
     fn verify_server_cert(
         &self,
@@ -97,7 +112,7 @@ impl ServerCertVerifier for WatchedVerifier {
                 Err(refusal)
             }
         });
-        on_link(|link| link.note(What::Certificate(verified.is_ok())));
+        on_link(|link| link.note(What::Certificate(verified.as_ref().err().map(refusal))));
         verified
     }
 

@@ -6,6 +6,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::observation::Connection;
+use crate::probe::hooks;
 use crate::stream::Loss;
 
 /// What was agreed on.
@@ -36,13 +37,8 @@ fn version(version: rustls::ProtocolVersion) -> String {
 
 /// What a failed handshake says.
 pub(super) fn loss(error: &io::Error) -> Loss {
-    let certificate = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-        .is_some_and(|inner| matches!(inner, rustls::Error::InvalidCertificate(_)));
-    if certificate {
-        Loss::Certificate
-    } else {
-        Loss::Tls
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(refused @ rustls::Error::InvalidCertificate(_)) => hooks::tls::refusal(refused),
+        Some(_) | None => Loss::Tls,
     }
 }

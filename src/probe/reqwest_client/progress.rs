@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::route::Route;
-use crate::observation::{Connection, Phase, TcpAttempt};
+use crate::observation::{Connection, Loss, Phase, TcpAttempt};
 use crate::probe::hooks::{ADDRESSES, Ends, Mark, What};
 use crate::stream::Input;
 
@@ -38,7 +38,7 @@ pub(super) struct Progress {
     acquired: bool,
     sent: bool,
     unresolved: bool,
-    refused_certificate: bool,
+    refusal: Option<Loss>,
 }
 
 impl Progress {
@@ -53,7 +53,7 @@ impl Progress {
             acquired: false,
             sent: false,
             unresolved: false,
-            refused_certificate: false,
+            refusal: None,
         }
     }
 
@@ -77,9 +77,14 @@ impl Progress {
         self.unresolved
     }
 
-    /// Whether the peer's certificate was refused.
-    pub(super) fn refused_certificate(&self) -> bool {
-        self.refused_certificate
+    /// Why the peer's certificate was refused, if it was.
+    pub(super) fn refusal(&self) -> Option<Loss> {
+        self.refusal
+    }
+
+    /// Whether the attempt opened a connection of its own, without TLS.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.own, Own::Done(ends) if ends.tls.is_none())
     }
 
     /// Whether a proxy is asked for a tunnel.
@@ -164,7 +169,7 @@ impl Progress {
             }
             What::DialFailed(address) => self.dialled(at, address, false, tell),
             What::Hello => self.hello(at, tell),
-            What::Certificate(accepted) => self.refused_certificate = !accepted,
+            What::Certificate(refusal) => self.refusal = refusal,
             What::Connected(ends) => {
                 self.leave(at, tell);
                 self.own = Own::Done(ends);

@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::compared::counted;
 use super::Material;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
+use crate::measure::words::counted;
 use crate::observation::named;
 use crate::plan::{Mode, OnInconclusive, Tokens, USUAL_BUCKET, USUAL_MIN_DAYS, ZERO_FAILURE};
 use crate::spec::objective::Severity;

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::compared::counted;
 use super::Clock;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
+use crate::measure::words::counted;
 use crate::plan::TransportKind;
 use crate::verdict::campaign::Campaign;
 

@@ -130,6 +130,30 @@ fn a_long_verdict_is_folded_at_eighty_columns_and_loses_no_word() {
 }
 
 #[test]
+fn a_block_says_on_one_line_what_to_try_where_something_can_be_tried() {
+    let tried = |seen: fn() -> Observation| {
+        let all = (0..14).map(|index| sample(index, seen()));
+        let text = block(&evidence(vec![ttft_p95()], 600, all), 0);
+        let lines: Vec<String> = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("try: "))
+            .map(str::to_owned)
+            .collect();
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        lines
+    };
+    assert_eq!(
+        tried(|| refused(429)),
+        ["              try: check key, balance and rights; lower `sampling.rate`"]
+    );
+    assert_eq!(tried(truncated), [""; 0], "the relay's to mend");
+    assert_eq!(tried(|| slow(2000)), [""; 0], "a whole answer");
+}
+
+#[test]
 fn failures_that_come_together_are_called_bursty() {
     let all = (0..74).map(|index| {
         let seen = if (40..44).contains(&index) {

@@ -5,21 +5,16 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use opentelemetry_http::HttpClient;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::Resource;
 use prost::Message;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::courier::Courier;
+use super::courier::Post;
 #[cfg(feature = "grpc")]
 use super::grpc;
 use super::{Deadline, Ledger, Tally, Trouble};
@@ -33,14 +28,7 @@ pub(super) enum MetricSink {
     /// Standard error.
     Console,
     /// An OTLP endpoint over HTTP.
-    Http {
-        /// The client.
-        courier: Box<Courier>,
-        /// Whether bodies are compressed.
-        gzip: bool,
-        /// Data points that the other side refused although it took the request.
-        refused: Arc<AtomicU64>,
-    },
+    Http(Box<Post>),
     /// An OTLP endpoint over gRPC.
     #[cfg(feature = "grpc")]
     Grpc {
@@ -66,13 +54,8 @@ impl MetricSink {
         };
         match endpoint.wire {
             Wire::Http => {
-                let refused = Arc::new(AtomicU64::new(0));
-                let courier = Courier::new(endpoint, &trouble, &refused, deadline)?;
-                Ok(Some(Self::Http {
-                    courier: Box::new(courier),
-                    gzip: endpoint.gzip,
-                    refused,
-                }))
+                let post = Post::new(endpoint, &trouble, deadline)?;
+                Ok(Some(Self::Http(Box::new(post))))
             }
             #[cfg(feature = "grpc")]
             Wire::Grpc => Ok(Some(Self::Grpc {
@@ -94,19 +77,7 @@ impl MetricSink {
                     .map(|()| 0)
                     .map_err(drop)
             }
-            Self::Http {
-                courier,
-                gzip,
-                refused,
-            } => {
-                let request = packed(&report, *gzip).map_err(drop)?;
-                let answer = courier.send_bytes(request).await.map_err(drop)?;
-                if answer.status().is_success() {
-                    Ok(refused.swap(0, Ordering::Relaxed))
-                } else {
-                    Err(())
-                }
-            }
+            Self::Http(post) => post.send(report.encode_to_vec()).await,
             #[cfg(feature = "grpc")]
             Self::Grpc { client, trouble } => match client.send(report).await {
                 Ok(refused) => {
@@ -122,27 +93,6 @@ impl MetricSink {
             },
         }
     }
-}
-
-/// A report as a request; the client knows where to.
-fn packed(
-    report: &ExportMetricsServiceRequest,
-    gzip: bool,
-) -> Result<http::Request<Bytes>, Box<dyn std::error::Error>> {
-    let mut request = http::Request::post("/")
-        .header(http::header::CONTENT_TYPE, "application/x-protobuf")
-        .header(
-            http::header::USER_AGENT,
-            concat!("relayproof/", env!("CARGO_PKG_VERSION")),
-        );
-    let mut body = report.encode_to_vec();
-    if gzip {
-        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-        packer.write_all(&body)?;
-        body = packer.finish()?;
-        request = request.header(http::header::CONTENT_ENCODING, "gzip");
-    }
-    Ok(request.body(body.into())?)
 }
 
 /// Who writes the reports.

@@ -6,56 +6,70 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry::trace::Status;
+#[cfg(feature = "grpc")]
+use opentelemetry_otlp::SpanExporter;
 use opentelemetry_otlp::{
-    Compression, LogExporter, Protocol, RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig,
+    Compression, LogExporter, Protocol, RetryPolicy, WithExportConfig, WithHttpConfig,
 };
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use opentelemetry_sdk::trace::SpanData;
+#[cfg(feature = "grpc")]
+use opentelemetry_sdk::trace::SpanExporter as _;
 
-use super::courier::{Courier, unusable};
+use super::courier::{Courier, Post, unusable};
 #[cfg(feature = "grpc")]
 use super::grpc;
 use super::outbox::Sink;
+use super::protobuf::Envelope;
 use super::{Deadline, Trouble, lock};
 use crate::telemetry::env::{Destination, Endpoint, Wire};
 
-/// Where the items of one signal go.
-pub(in crate::telemetry) enum Outlet<E> {
+/// Where spans go.
+pub(in crate::telemetry) enum SpanSink {
+    /// Standard error.
+    Console,
+    /// An OTLP endpoint over HTTP.
+    Http {
+        /// The client.
+        post: Box<Post>,
+        /// What is the same in every request.
+        envelope: Envelope,
+    },
+    /// An OTLP endpoint over gRPC.
+    #[cfg(feature = "grpc")]
+    Grpc(Carried<SpanExporter>),
+}
+
+/// Where logs go.
+pub(super) enum LogSink {
     /// Standard error.
     Console,
     /// An OTLP endpoint.
-    Otlp {
-        /// The exporter.
-        exporter: Box<E>,
-        /// Items that the other side refused although it took the request.
-        refused: Arc<AtomicU64>,
-        /// Why the last request failed.
-        trouble: Trouble,
-    },
+    Otlp(Carried<LogExporter>),
 }
 
-impl<E> Outlet<E> {
+/// An exporter of the SDK's.
+pub(in crate::telemetry) struct Carried<E> {
+    exporter: Box<E>,
+    /// Items that the other side refused although it took the request.
+    refused: Arc<AtomicU64>,
+    /// Why the last request failed.
+    trouble: Trouble,
+}
+
+impl<E> Carried<E> {
     /// What became of one request.
     fn outcome(&self, exported: OTelSdkResult) -> Result<u64, ()> {
-        match (self, exported) {
-            (Self::Console, _) => Ok(0),
-            (Self::Otlp { refused, .. }, Ok(())) => Ok(refused.swap(0, Ordering::Relaxed)),
-            (Self::Otlp { trouble, .. }, Err(_)) => {
-                // The client has said why; gRPC has none of ours below it.
-                lock(trouble).get_or_insert_with(|| "the export failed".to_owned());
-                Err(())
-            }
+        if exported.is_ok() {
+            return Ok(self.refused.swap(0, Ordering::Relaxed));
         }
+        // The client has said why; gRPC has none of ours below it.
+        lock(&self.trouble).get_or_insert_with(|| "the export failed".to_owned());
+        Err(())
     }
 }
-
-/// Where spans go.
-pub(in crate::telemetry) type SpanSink = Outlet<SpanExporter>;
-
-/// Where logs go.
-pub(super) type LogSink = Outlet<LogExporter>;
 
 /// Builds the sink of spans.
 pub(in crate::telemetry) fn spans(
@@ -69,24 +83,25 @@ pub(in crate::telemetry) fn spans(
         Destination::Console => return Ok(Some(SpanSink::Console)),
         Destination::Otlp(endpoint) => endpoint,
     };
-    let refused = Arc::new(AtomicU64::new(0));
-    let built = match endpoint.wire {
-        Wire::Http => {
-            let client = Courier::new(endpoint, &trouble, &refused, deadline)?;
-            configured(SpanExporter::builder().with_http(), endpoint, client).build()
-        }
+    match endpoint.wire {
+        Wire::Http => Ok(Some(SpanSink::Http {
+            post: Box::new(Post::new(endpoint, &trouble, deadline)?),
+            envelope: Envelope::new(resource),
+        })),
         #[cfg(feature = "grpc")]
-        Wire::Grpc => grpc::configured(SpanExporter::builder().with_tonic(), endpoint)?.build(),
+        Wire::Grpc => {
+            let built = grpc::configured(SpanExporter::builder().with_tonic(), endpoint)?.build();
+            let mut exporter = built.map_err(|_| unusable(endpoint))?;
+            exporter.set_resource(resource);
+            Ok(Some(SpanSink::Grpc(Carried {
+                exporter: Box::new(exporter),
+                refused: Arc::default(),
+                trouble,
+            })))
+        }
         #[cfg(not(feature = "grpc"))]
-        Wire::Grpc => return Ok(None),
-    };
-    let mut exporter = built.map_err(|_| unusable(endpoint))?;
-    exporter.set_resource(resource);
-    Ok(Some(SpanSink::Otlp {
-        exporter: Box::new(exporter),
-        refused,
-        trouble,
-    }))
+        Wire::Grpc => Ok(None),
+    }
 }
 
 /// Builds the sink of logs.
@@ -114,11 +129,11 @@ pub(super) fn logs(
     };
     let mut exporter = built.map_err(|_| unusable(endpoint))?;
     exporter.set_resource(resource);
-    Ok(Some(LogSink::Otlp {
+    Ok(Some(LogSink::Otlp(Carried {
         exporter: Box::new(exporter),
         refused,
         trouble,
-    }))
+    })))
 }
 
 /// Sets everything that an HTTP exporter needs.
@@ -152,7 +167,9 @@ impl Sink<SpanData> for SpanSink {
                     .map(|()| 0)
                     .map_err(drop)
             }
-            Self::Otlp { exporter, .. } => self.outcome(exporter.export(batch).await),
+            Self::Http { post, envelope } => post.send(envelope.request(&batch)).await,
+            #[cfg(feature = "grpc")]
+            Self::Grpc(carried) => carried.outcome(carried.exporter.export(batch).await),
         }
     }
 }
@@ -172,12 +189,12 @@ impl Sink<(SdkLogRecord, InstrumentationScope)> for LogSink {
                     .map(|()| 0)
                     .map_err(drop)
             }
-            Self::Otlp { exporter, .. } => {
+            Self::Otlp(carried) => {
                 let batch: Vec<_> = batch
                     .iter()
                     .map(|(record, scope)| (record, scope))
                     .collect();
-                self.outcome(exporter.export(LogBatch::new(&batch)).await)
+                carried.outcome(carried.exporter.export(LogBatch::new(&batch)).await)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What the exporter thread does: takes items in, draws and counts them, and lets the senders run.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 
 use super::metrics::{Clerk, MetricSink};
 use super::outbox::Outbox;
+use super::wake::Wake;
 use super::{Deadline, Ledger, NAME, SpanFile, Tally, Trouble, Work, otlp};
 use crate::telemetry::env::{Destination, Settings};
 use crate::telemetry::metrics::Store;
@@ -28,7 +30,7 @@ const MAX_LOGS: usize = 1024;
 pub(super) struct Thread {
     pub(super) file: Option<SpanFile>,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) wake: Arc<Notify>,
+    pub(super) wake: Arc<Wake>,
     pub(super) work: Receiver<Work>,
     pub(super) settings: Settings,
 }
@@ -148,28 +150,43 @@ impl Thread {
                 }
                 Ok(Work::Finish(end)) => break end,
                 Err(TryRecvError::Empty) => {
-                    self.wake.notified().await;
+                    self.flush();
+                    self.wake.some().await;
                     continue;
                 }
                 Err(TryRecvError::Disconnected) => break Instant::now(),
             };
             Tally::add(&self.ledger.spans.made, drawn.len());
-            self.write(&drawn);
+            self.keep(&drawn);
             if let Some(spans) = ways.spans {
                 spans.put(drawn, &self.ledger.spans);
             }
             // The senders share this thread.
             tokio::task::yield_now().await;
         };
+        self.flush();
         close.send_replace(Some(end));
     }
 
-    fn write(&mut self, spans: &[SpanData]) {
-        let Some(file) = &mut self.file else {
-            return;
-        };
-        match file.write(spans) {
-            Ok(()) => Tally::add(&self.ledger.written, spans.len()),
+    /// Hands spans to the file.
+    fn keep(&mut self, spans: &[SpanData]) {
+        if let Some(file) = &mut self.file {
+            let written = file.take(spans);
+            self.account(written);
+        }
+    }
+
+    /// Writes what the file was handed.
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            let written = file.flush();
+            self.account(written);
+        }
+    }
+
+    fn account(&self, written: io::Result<usize>) {
+        match written {
+            Ok(spans) => Tally::add(&self.ledger.written, spans),
             Err(error) => {
                 self.ledger
                     .warn(format!("{NAME}: {error}; some spans are not kept"));

@@ -278,8 +278,11 @@ impl Store {
     fn series(&mut self, instrument: Instrument, labels: &Labels) -> Option<&mut Series> {
         instrument.row().name(self.edition)?;
         let all = self.series.entry(instrument).or_default();
-        let full = all.len() >= MAX_SERIES - 1 && !all.contains_key(labels);
-        let labels = if full {
+        // A copy of the labels costs more than a second look, and most series are there.
+        if all.contains_key(labels) {
+            return all.get_mut(labels);
+        }
+        let labels = if all.len() >= MAX_SERIES - 1 {
             Labels::overflow()
         } else {
             labels.clone()

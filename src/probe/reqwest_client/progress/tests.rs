@@ -65,7 +65,7 @@ fn the_stages_of_a_secure_connection_follow_each_other_without_overlap() {
             (6, 1, What::Dialling(peer())),
             (8, 1, What::Dialled(peer())),
             (9, 1, What::Hello),
-            (12, 1, What::Certificate(true)),
+            (12, 1, What::Certificate(None)),
             (13, 1, What::Connected(ends(1))),
             (14, 0, What::Sending),
             (15, 0, What::Sent),
@@ -147,7 +147,7 @@ fn a_request_that_overtakes_its_own_connect_was_served_by_another_connection() {
             (2, 1, What::Hello),
             (5, 0, What::Sending),
             (6, 0, What::Sent),
-            (9, 1, What::Certificate(true)),
+            (9, 1, What::Certificate(None)),
             (9, 1, What::Connected(ends(2))),
         ],
     );
