@@ -193,7 +193,7 @@ impl SignOff {
             relays: rows::relays(campaign),
             signatories: SIGNATORIES.map(str::to_owned).to_vec(),
             rows: rows::rows(campaign),
-            coverage: rows::coverage(campaign, &clock),
+            coverage: rows::coverage(&evidence, campaign, &clock),
             exceptions: exceptions::exceptions(&evidence, material, &gathered),
             provenance: provenance::provenance(&evidence, material),
             not_tested: untested::untested(&evidence, campaign, &clock, &gathered),

@@ -419,6 +419,20 @@ fn coverage(document: &SignOff) -> Vec<Block<'_>> {
         number("gaps"),
     ];
     let mut blocks = vec![plain(columns, rows.collect())];
+    let noted = document.coverage.iter().filter(|it| !it.noted.is_empty());
+    let noted: Vec<Vec<Inline>> = noted
+        .map(|it| {
+            let reasons = it.noted.iter();
+            let reasons: Vec<String> = reasons.map(|(why, n)| format!("{why} {n}")).collect();
+            vec![code(&it.cell), text(format!(": {}", reasons.join(", ")))]
+        })
+        .collect();
+    if !noted.is_empty() {
+        blocks.push(say(
+            "Why slots have no sample, where the collector noted it:",
+        ));
+        blocks.push(Block::List(noted));
+    }
     let gaps: Vec<Vec<Inline>> = document.coverage.iter().flat_map(gaps).collect();
     if gaps.is_empty() {
         blocks.push(say("No gap: every slot that is due has a sample."));
@@ -802,7 +816,19 @@ fn probes(document: &SignOff) -> Block<'_> {
                 words::seconds(it.loop_lag_p99_s),
                 words::seconds(it.loop_lag_max_s)
             )),
-            cell(words::seconds(it.clock_step_s)),
+            cell(format!(
+                "{}, {}",
+                words::seconds(it.clock_step_s),
+                words::seconds(it.clock_set_s)
+            )),
+            cell(match it.unsynchronised {
+                0 => it.boots.to_string(),
+                n => format!(
+                    "{} ({} without a time server)",
+                    it.boots,
+                    counted(n, "session")
+                ),
+            }),
             cell(it.own_failures.to_string()),
         ]
     });
@@ -814,7 +840,8 @@ fn probes(document: &SignOff) -> Block<'_> {
         number("late starts"),
         number("longest lag"),
         number("loop lag p99, longest"),
-        number("clock step"),
+        number("clock step within, between sessions"),
+        number("boots"),
         number("own failures"),
     ];
     plain(columns, rows.collect())

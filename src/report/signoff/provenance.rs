@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Material, digits};
 use crate::evidence::merge::Source;
-use crate::evidence::{Close, Evidence, LATE, Sample};
+use crate::evidence::{Close, Evidence, LATE, Sample, Session};
 use crate::measure::seconds;
 use crate::plan::TransportKind;
 use crate::plan::window::{Window, shown, zone_rules};
@@ -53,6 +53,12 @@ pub struct Probe {
     pub samples: u64,
     /// Closing lines; a probe that collects by the hour has one for each cell and hour.
     pub sessions: u64,
+    /// Boots of the machine on which it collected, as far as the system names them.
+    pub boots: u64,
+    /// Farthest that its wall clock was set between two sessions of one boot, seconds.
+    pub clock_set_s: f64,
+    /// Sessions that began while the system said that its clock follows no time server.
+    pub unsynchronised: u64,
     /// Files whose last session was cut off or goes on.
     pub unclosed: u64,
     /// Starts later than 100 ms after their plan, as its sessions counted them.
@@ -123,12 +129,12 @@ pub(super) fn provenance(evidence: &[&Evidence], material: &Material<'_>) -> Pro
         windows: headers()
             .next()
             .map_or_else(Vec::new, |it| it.windows.clone()),
-        probes: probes(material.sources),
+        probes: probes(evidence, material.sources),
         asked: evidence.iter().map(|one| asked(one)).collect(),
     }
 }
 
-fn probes(sources: &[Source]) -> Vec<Probe> {
+fn probes(evidence: &[&Evidence], sources: &[Source]) -> Vec<Probe> {
     let mut all: BTreeMap<(&str, Option<&str>), Vec<&Source>> = BTreeMap::new();
     for source in sources {
         let header = &source.header;
@@ -146,6 +152,18 @@ fn probes(sources: &[Source]) -> Vec<Probe> {
         };
         let versions: BTreeSet<&String> =
             sources.iter().map(|it| &it.header.tool_version).collect();
+        let began: Vec<&Session> = evidence
+            .iter()
+            .filter(|one| one.header.region.as_deref() == region)
+            .flat_map(|one| &one.sessions)
+            .filter(|session| session.host == host)
+            .collect();
+        let boots: BTreeSet<&String> = began.iter().filter_map(|it| it.boot_id.as_ref()).collect();
+        let unsynchronised: BTreeSet<(u64, u32)> = began
+            .iter()
+            .filter(|it| it.clock.synchronised == Some(false))
+            .map(|it| (it.at_unix_ns, it.pid))
+            .collect();
         let invalid: BTreeSet<&String> = checks().filter_map(|it| it.invalid.as_ref()).collect();
         Probe {
             host: host.to_owned(),
@@ -154,6 +172,9 @@ fn probes(sources: &[Source]) -> Vec<Probe> {
             files: sources.len() as u64,
             samples: sources.iter().map(|it| it.samples).sum(),
             sessions: closes.len() as u64,
+            boots: boots.len() as u64,
+            clock_set_s: digits(clock_set(&began)),
+            unsynchronised: unsynchronised.len() as u64,
             unclosed: sources.iter().filter(|it| it.close.is_none()).count() as u64,
             late_starts: checks().map(|it| it.late_starts).sum(),
             max_lag_s: most(&mut checks().map(|it| it.max_lag)),
@@ -165,6 +186,20 @@ fn probes(sources: &[Source]) -> Vec<Probe> {
         }
     };
     all.into_iter().map(of).collect()
+}
+
+/// How far the moments of one boot lie apart that its sessions name: the machine booted once, so that
+/// the clock was set in between.
+fn clock_set(sessions: &[&Session]) -> f64 {
+    let mut boots: BTreeMap<&String, (u64, u64)> = BTreeMap::new();
+    for session in sessions {
+        if let (Some(boot), Some(at)) = (&session.boot_id, session.clock.booted_unix_ns) {
+            let (first, last) = boots.entry(boot).or_insert((at, at));
+            (*first, *last) = ((*first).min(at), (*last).max(at));
+        }
+    }
+    let apart = boots.values().map(|(first, last)| last - first).max();
+    seconds(std::time::Duration::from_nanos(apart.unwrap_or(0)))
 }
 
 fn asked(one: &Evidence) -> Asked {

@@ -1,9 +1,12 @@
 //! What was decided: relays, objectives, and the slots that the decisions rest on.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::said;
 use super::{Clock, digits};
+use crate::evidence::Evidence;
 use crate::measure::metric::Metric;
 use crate::measure::words;
 use crate::plan::window::{shown, shown_in};
@@ -125,6 +128,9 @@ pub struct Covered {
     pub missing: u64,
     /// Slots at which nobody sampled.
     pub absent: u64,
+    /// Slots of which the collector noted why they have no sample, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub noted: BTreeMap<String, u64>,
     /// Gaps in all.
     pub gap_count: u64,
     /// The first of them.
@@ -279,12 +285,21 @@ fn remarks(row: &campaign::Row) -> Vec<String> {
 }
 
 /// Planned against taken samples of every cell.
-pub(super) fn coverage(campaign: &Campaign, clock: &Clock) -> Vec<Covered> {
+pub(super) fn coverage(evidence: &[&Evidence], campaign: &Campaign, clock: &Clock) -> Vec<Covered> {
+    let noted = |cell: &str| {
+        let mut noted: BTreeMap<String, u64> = BTreeMap::new();
+        let of_cell = evidence.iter().filter(|one| one.header.cell == cell);
+        for skipped in of_cell.flat_map(|one| &one.skipped) {
+            *noted.entry(skipped.why.to_string()).or_default() += 1;
+        }
+        noted
+    };
     let all = campaign.pools.iter().flat_map(|pool| &pool.coverage);
     let of = |it: &campaign::Coverage| Covered {
         cell: it.cell.clone(),
         region: it.region.clone(),
         beside: it.beside.clone(),
+        noted: noted(&it.cell),
         planned: it.planned,
         due: it.due,
         taken: it.taken,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::fixtures::{document, files, final_one};
 use super::*;
 use crate::evidence::fixtures::good;
+use crate::evidence::{Session, SessionClock, SkipReason, Skipped};
 use crate::signals::Seen;
 use crate::verdict::campaign::fixtures::{ALPHA, recorded, week_among};
 
@@ -119,6 +120,53 @@ fn gaps_are_named_in_utc_and_by_the_clocks_of_the_peak() {
             "{local}"
         );
     }
+}
+
+#[test]
+fn what_the_collector_noted_of_slots_boots_and_clocks_is_shown() {
+    let mut all = files();
+    let one = all
+        .iter_mut()
+        .find(|it| it.header.beside.is_none())
+        .unwrap();
+    let host = one.header.host.clone();
+    let session = |at: u64, boot: &str, booted: u64, synchronised| Session {
+        at_unix_ns: at,
+        host: host.clone(),
+        pid: 1,
+        tool_version: "0.1.0".to_owned(),
+        boot_id: Some(boot.to_owned()),
+        clock: SessionClock {
+            booted_unix_ns: Some(booted),
+            synchronised: Some(synchronised),
+        },
+    };
+    one.sessions = vec![
+        session(1, "a", 1_000_000_000, true),
+        session(2, "a", 3_500_000_000, false),
+        session(3, "b", 90_000_000_000, true),
+    ];
+    one.skipped.push(Skipped {
+        id: "none".to_owned(),
+        index: 9,
+        planned: Duration::ZERO,
+        why: SkipReason::Cost,
+    });
+    let document = document(all, "2026-12-09T00:00:00Z");
+    let probe = document
+        .provenance
+        .probes
+        .iter()
+        .find(|it| it.host == host)
+        .unwrap();
+    assert_eq!((probe.boots, probe.unsynchronised), (2, 1));
+    assert!((probe.clock_set_s - 2.5).abs() < 1e-9, "{probe:?}");
+    let text = markdown(&document);
+    assert!(text.contains(": cost 1\n"), "{text}");
+    assert!(
+        text.contains("2 (1 session without a time server)"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::digits;
 use crate::evidence::Evidence;
-use crate::measure::cost::Cost;
+use crate::measure::cost::{Charge, Cost};
 use crate::measure::metric::Metric;
 use crate::plan::Price;
 use crate::stats::float;
@@ -86,8 +86,8 @@ pub(super) fn money(evidence: &[&Evidence], campaign: &Campaign) -> Vec<CostLine
         });
         for sample in one.samples.iter().filter(|sample| sample.counts()) {
             sum.samples += 1;
-            sum.cost
-                .add(header.price.and_then(|price| sample.usd(&price)));
+            let charge = header.price.map(|price| sample.charge(&price));
+            sum.cost.add(charge.unwrap_or(Charge::Unknown));
             let usable = Metric::Usable.reading(sample, &header.judge).value();
             if usable.is_some_and(|usable| usable > 0.5) {
                 sum.usable += 1;
@@ -109,8 +109,8 @@ pub(super) fn money(evidence: &[&Evidence], campaign: &Campaign) -> Vec<CostLine
             samples: sum.samples,
             known: sum.cost.known,
             known_usd: usd.map(digits),
-            estimated: 0,
-            estimated_usd: None,
+            estimated: sum.cost.estimated,
+            estimated_usd: (sum.cost.estimated > 0).then(|| digits(sum.cost.estimated_usd)),
             unknown: sum.cost.unknown,
             usable: sum.usable,
             usable_tokens: sum.tokens,
@@ -120,7 +120,7 @@ pub(super) fn money(evidence: &[&Evidence], campaign: &Campaign) -> Vec<CostLine
             usd_per_million_usable_tokens: sum.tokens.and_then(|tokens| {
                 Some(digits(usd? / float((tokens > 0).then_some(tokens)?) * 1e6))
             }),
-            is_lower_bound: usd.is_some() && sum.cost.unknown > 0,
+            is_lower_bound: usd.is_some() && sum.cost.unknown + sum.cost.estimated > 0,
             charged_usd: None,
             pool,
         }
