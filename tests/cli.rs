@@ -38,6 +38,8 @@ mod secrets;
 mod server;
 #[path = "cli/shells.rs"]
 mod shells;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/traces.rs"]
 mod traces;
 #[path = "cli/verifying.rs"]
