@@ -74,7 +74,18 @@ pub struct Progress<'a> {
     judge: &'a Judge,
 }
 
-impl Progress<'_> {
+impl<'a> Progress<'a> {
+    /// How far a cell is whose samples were all judged.
+    #[cfg(test)]
+    pub(crate) const fn of(done: u64, most: u64, judge: &'a Judge) -> Self {
+        Self {
+            done,
+            most,
+            spent: None,
+            judge,
+        }
+    }
+
     /// The verdicts if sampling stopped here. Their bounds are roots of polynomials: for whoever
     /// shows them now and then, not for each sample.
     pub fn standing(&self) -> Vec<Verdict> {

@@ -48,6 +48,8 @@ mod shells;
 mod signed;
 #[path = "cli/soak.rs"]
 mod soak;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/traces.rs"]
 mod traces;
 #[path = "cli/verifying.rs"]
