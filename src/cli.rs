@@ -3,21 +3,26 @@
 //! Computes no results: each command asks the library and prints what it says.
 
 pub mod check;
+mod collect;
 mod compare;
 mod completions;
+mod counts;
 mod demo;
 mod explain;
 mod export;
 mod init;
 mod inspect;
-pub mod judge;
+mod judge;
 pub mod plan;
 mod probe;
+mod ramp;
 mod report;
 mod results;
 mod run;
 mod schema;
+mod signed;
 pub mod simulate;
+mod soak;
 mod verify;
 mod waterfall;
 
@@ -68,6 +73,8 @@ enum Command {
     Init(init::Args),
     /// Sample and judge the relays of spec files
     Run(run::Args),
+    /// Sample a soak: each planned call at its moment, for minutes or for days
+    Collect(collect::Args),
     /// Say whether spec files are right, and every mistake if not
     Check {
         /// Spec files
@@ -77,14 +84,7 @@ enum Command {
     /// Show what a run would send and what it could prove, before anything is sent
     Plan(plan::Args),
     /// Judge evidence again, offline
-    Judge {
-        /// Evidence files, or folders of them
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// Output
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
-    },
+    Judge(judge::Args),
     /// Write what evidence says for CI servers, pull requests and programs
     Report(report::Args),
     /// Rank relays by their evidence, or say whether one got worse
@@ -95,6 +95,8 @@ enum Command {
     Verify(verify::Args),
     /// One streamed call: where its time went, what was found, whose fault
     Probe(probe::Args),
+    /// Climb steps of concurrency, and say how many calls at a time a relay carries
+    Ramp(ramp::Args),
     /// Serve the embedded relay on loopback
     Simulate(simulate::Args),
     /// Print completions for a shell
@@ -141,14 +143,16 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Init(args) => init::run(&args, &mut out),
         Command::Run(args) => run::run(&args, &mut out),
+        Command::Collect(args) => collect::run(&args, &mut out),
         Command::Check { files } => check::check(&files, &mut out),
         Command::Plan(args) => plan::plan(&args, &mut out),
-        Command::Judge { files, format } => judge::judge(&files, format, &mut out),
+        Command::Judge(args) => judge::run(&args, &mut out),
         Command::Report(args) => report::run(&args, &mut out),
         Command::Compare(args) => compare::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Verify(args) => verify::run(&args, &mut out),
         Command::Probe(args) => probe::run(&args, &mut out),
+        Command::Ramp(args) => ramp::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Completions { shell } => completions::completions(shell, Cli::command(), &mut out),
         Command::Man => completions::man(Cli::command(), &mut out),

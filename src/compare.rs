@@ -5,6 +5,7 @@
 
 pub mod alike;
 pub mod question;
+pub mod ramp;
 pub mod ranking;
 pub mod regression;
 pub mod tallied;

@@ -22,7 +22,7 @@ pub use chain::{ChainValue, root};
 pub use check::{check, check_all};
 pub use error::EvidenceError;
 pub use file::{Evidence, MAX_LINE, Reader, Writer, last_header, read};
-pub use segments::{SEGMENT_BYTES, Segments, read_segments, segment_files, segment_path};
+pub use segments::{Parked, SEGMENT_BYTES, Segments, read_segments, segment_files, segment_path};
 
 use std::fmt;
 use std::time::Duration;
@@ -130,6 +130,9 @@ pub struct Header {
     /// Where this file goes on with another one; absent in the first file of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,
+    /// Calls that were held open at all times; `None` where calls started at the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 #[expect(
@@ -201,13 +204,88 @@ pub enum Line {
     Close(Close),
     /// Sampling of the cell goes on, under a budget that may be larger.
     Continued(Continued),
+    /// A process that collects a soak writes to this file from here on.
+    Session(Session),
+    /// A planned call that was not made, or whose answer was lost, and why.
+    Skipped(Skipped),
+}
+
+/// A process that collects a soak: which machine, and how its clock stood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began, nanoseconds since the epoch.
+    pub at_unix_ns: u64,
+    /// Name of the machine.
+    pub host: String,
+    /// Number of the process on it.
+    pub pid: u32,
+    /// Version of relayproof.
+    pub tool_version: String,
+    /// Which boot of the machine; another one says that it was started anew in between. Absent
+    /// where the system has no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// The wall clock, as far as the system tells.
+    #[serde(default)]
+    pub clock: SessionClock,
+}
+
+/// How the wall clock of a machine stood when a session began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionClock {
+    /// When the machine was booted, by this clock: sessions of one boot that differ in it have the
+    /// clock set in between. Absent where the system does not tell how long it is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted_unix_ns: Option<u64>,
+    /// Whether the system says that it follows a time server; absent where it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronised: Option<bool>,
+}
+
+/// A slot of a soak without a sample, as far as whoever collected it knows why.
+///
+/// A slot for which there is neither this nor a sample came due while nobody collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Id that the sample would have.
+    pub id: String,
+    /// Index of the slot.
+    pub index: u64,
+    /// Planned start, from the start of the cell's sampling.
+    #[serde(rename = "planned_us", with = "micros")]
+    pub planned: Duration,
+    /// Why.
+    pub why: SkipReason,
+}
+
+named! {
+    /// Why a slot of a soak has no sample.
+    SkipReason {
+        /// Its worst case did not fit into what was left of the cost limit.
+        Cost = "cost",
+        /// The machine slept, its clock was set, or it was too busy: the moment was over.
+        Late = "late",
+        /// As many calls to the cell were open as `sampling.concurrency` allows.
+        Concurrency = "concurrency",
+        /// Asked, and called off when the collector had to end.
+        Abandoned = "abandoned",
+        /// Asked, and the answer lost: the collector died, or broke off the call.
+        Lost = "lost",
+    }
+}
+
+impl SkipReason {
+    /// Whether the call was sent, as far as anybody knows, and so may have cost what it can cost.
+    pub const fn was_sent(self) -> bool {
+        matches!(self, Self::Abandoned | Self::Lost)
+    }
 }
 
 /// That a run goes on after its end, and with which budget.
 ///
 /// The rule of an objective holds whenever one stops, and so also for who goes on; what is asked and
 /// how it is judged must stay as it was, and only the budget may grow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
     /// Who went on: a name that no other going-on has.
     pub session: String,
@@ -230,6 +308,9 @@ pub struct Continued {
         skip_serializing_if = "Option::is_none"
     )]
     pub max_duration: Option<Duration>,
+    /// Most US dollars of the spec from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
 }
 
 impl Header {
@@ -246,6 +327,7 @@ impl Header {
         self.sampling.max_samples = continued.max_samples;
         self.sampling.max_tokens = continued.max_tokens;
         self.sampling.max_duration = continued.max_duration;
+        self.sampling.max_cost_usd = continued.max_cost_usd;
     }
 }
 
@@ -310,8 +392,10 @@ pub enum CloseReason {
     Decided,
     /// The planned number of samples is used up.
     Budget,
-    /// `max_duration` or `max_tokens` was reached.
+    /// `max_duration` or the cell's part of `max_cost` was reached.
     Limit,
+    /// The time that a collector was given is over; the soak goes on.
+    Paused,
     /// Ctrl-C.
     Interrupted,
     /// Our own failure.

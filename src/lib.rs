@@ -49,6 +49,9 @@ pub mod run;
 #[cfg(feature = "harness")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod session;
+#[cfg(feature = "sign")]
+#[cfg_attr(doc, doc(hidden))]
+pub mod sign;
 #[cfg_attr(doc, doc(hidden))]
 pub mod signals;
 #[cfg(feature = "sim")]

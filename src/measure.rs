@@ -5,6 +5,7 @@
 
 pub mod cost;
 pub mod metric;
+pub mod purse;
 pub mod shape;
 pub mod words;
 

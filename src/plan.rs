@@ -8,6 +8,7 @@ mod price;
 pub mod prospects;
 mod resolve;
 mod schedule;
+mod step;
 pub mod trace_url;
 pub mod window;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub use price::Price;
 pub use resolve::resolve;
 pub use schedule::{is_paired, starts};
+pub use step::Step;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,6 +61,28 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// The trusted upstream beside each cell that has one: asked in pairs, not judged.
     pub baselines: Vec<Cell>,
+}
+
+impl Plan {
+    /// What calls from a region may cost together, in US dollars: its share of `limits.max_cost`,
+    /// for relays and the trusted upstream. `None` where the spec has no such limit.
+    pub fn cost_cap(&self, region: Option<&str>) -> Option<f64> {
+        let cap = self.sampling.max_cost_usd?;
+        let share = region.and_then(|name| self.regions.iter().find(|it| it.name == name));
+        Some(share.map_or(cap, |it| cap * f64::from(it.share_ppm) / 1e6))
+    }
+
+    /// What the calls of one cell of a burst may cost, in US dollars: an even part of what its
+    /// region has, so that processes that sample one cell each need not ask each other.
+    pub fn cost_cap_of(&self, cell: &Cell) -> Option<f64> {
+        let region = cell.region.as_ref().map(|it| it.name.as_str());
+        let there = self
+            .cells
+            .iter()
+            .filter(|it| it.region.as_ref().map(|it| it.name.as_str()) == region);
+        let cells = u32::try_from(there.count()).unwrap_or(u32::MAX);
+        Some(self.cost_cap(region)? / f64::from(cells.max(1)))
+    }
 }
 
 /// Where a probe stands.
@@ -587,6 +611,9 @@ pub struct Workload {
     /// Samples of it, where it is that of a calibration: one fixed prompt, whose answers are
     /// compared with the trusted upstream's.
     pub calibration: Option<u64>,
+    /// Calls that are held open at all times (closed loop: one starts when another one ends);
+    /// `None`: calls start at the rate, whatever became of the ones before.
+    pub concurrency: Option<u32>,
 }
 
 impl Workload {
@@ -611,6 +638,31 @@ pub struct Simulate {
     pub tls: bool,
     /// Faults with their shares in parts per million and their parameters.
     pub faults: Vec<PlannedFault>,
+    /// Most answers at a time; `None`: as many as are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u32>,
+    /// What becomes of a call beyond the capacity.
+    #[serde(default, skip_serializing_if = "Overload::is_queue")]
+    pub overload: Overload,
+}
+
+named! {
+    /// What the embedded relay does with a call beyond its capacity.
+    #[derive(Default)]
+    Overload {
+        /// It waits for its turn, in the order of arrival.
+        #[default]
+        Queue = "queue",
+        /// It is answered 429.
+        Reject = "reject",
+    }
+}
+
+impl Overload {
+    /// Whether it waits.
+    pub fn is_queue(&self) -> bool {
+        *self == Self::Queue
+    }
 }
 
 /// One fault of the embedded relay.

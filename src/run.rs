@@ -3,8 +3,10 @@
 //! Shared by the test harness and the command. Prints nothing; whoever runs it watches through
 //! [`Watch`].
 
+pub mod collect;
 mod continuation;
 mod folder;
+mod header;
 mod history;
 mod load;
 mod sampler;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use continuation::{Continuation, ContinueError};
 pub use folder::{FolderError, RunFolder, fresh_run_id, latest_runs};
 pub use load::{
-    Ignored, LoadError, REGION, content_warning, load, named_region, plan_text, read,
+    Ignored, LoadError, REGION, content_warning, load, named_region, not_asked, plan_text, read,
     unknown_profile, why_ignored,
 };
 pub use sampler::CellError;
@@ -170,6 +172,11 @@ impl Runner<'_> {
         self.watch.end(&outcome);
         Ok(outcome)
     }
+}
+
+/// A name as every file system takes it.
+pub fn folder_name(name: &str) -> String {
+    folder::component(name)
 }
 
 /// The machine's name, for evidence and traces.

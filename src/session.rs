@@ -2,9 +2,11 @@
 //!
 //! The test harness and the command both stand on it. Decides nothing.
 
+mod measuring;
+
 use std::collections::{HashMap, HashSet};
 use std::env;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,10 +14,13 @@ use std::time::Duration;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+pub use measuring::Collecting;
+
+use self::measuring::Measuring;
 use crate::evidence::{Header, Sample};
 use crate::plan::Plan;
 use crate::probe::call::Said;
-use crate::probe::cancel::{Cancel, CancelSwitch, cancel_pair};
+use crate::probe::cancel::Cancel;
 use crate::probe::hooks::ConnectEvents;
 use crate::run::{
     CellError, CellOutcome, FolderError, Planned, Progress, RunFolder, Runner, Watch,
@@ -56,22 +61,6 @@ pub struct Session {
     runtime: Measuring,
 }
 
-/// The measuring threads.
-struct Measuring {
-    handle: tokio::runtime::Handle,
-    runtime: Option<tokio::runtime::Runtime>,
-}
-
-impl Drop for Measuring {
-    fn drop(&mut self) {
-        // A name that is still being resolved for a call long given up would hold the end up for
-        // as long as the system's resolver tries.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// What the cells tell while they run.
 struct Board {
     telemetry: Mutex<Option<Telemetry>>,
@@ -97,12 +86,7 @@ impl Session {
         viewer: Option<Arc<dyn Viewer>>,
     ) -> Result<Self, StartError> {
         let folder = RunFolder::open(runs, run_id)?;
-        crate::probe::tls::install_crypto();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .thread_name("relayproof")
-            .enable_all()
-            .build()
-            .map_err(StartError::Runtime)?;
+        let runtime = Measuring::start().map_err(StartError::Runtime)?;
         let info = RunInfo {
             run_id: folder.id().to_owned(),
             folder: folder.path().to_owned(),
@@ -115,14 +99,9 @@ impl Session {
             .with(telemetry.log_layer())
             .try_init()
             .ok();
-        let (switch, cancel) = cancel_pair();
-        // From here on, not from whenever the task first runs, Ctrl-C is ours.
-        let interrupts = {
-            let _inside = runtime.enter();
-            interrupts().map_err(StartError::Interrupts)?
-        };
         let shown = folder.path().display().to_string();
-        runtime.spawn(heed_ctrl_c(interrupts, switch, shown));
+        let words = format!("interrupted: sampling ends, the evidence so far is kept in {shown}");
+        let cancel = runtime.heed_ctrl_c(words).map_err(StartError::Interrupts)?;
         Ok(Self {
             board: Board {
                 telemetry: Mutex::new(Some(telemetry)),
@@ -136,10 +115,7 @@ impl Session {
             },
             folder,
             cancel,
-            runtime: Measuring {
-                handle: runtime.handle().clone(),
-                runtime: Some(runtime),
-            },
+            runtime,
         })
     }
 
@@ -163,7 +139,7 @@ impl Session {
         self.board.announce(&planned.plan);
         let runner = Runner {
             folder: &self.folder,
-            runtime: &self.runtime.handle,
+            runtime: self.runtime.handle(),
             cancel: self.cancel.clone(),
             watch: &self.board,
         };
@@ -302,59 +278,4 @@ fn log_verdicts(outcome: &CellOutcome) {
 /// A lock that a panic elsewhere does not close: what it guards is valid between any two lines.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Ctrl-C, and the plain request to end that runners and containers send before they kill.
-#[cfg(unix)]
-struct Interrupts {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Interrupts {
-    async fn recv(&mut self) -> Option<()> {
-        tokio::select! {
-            come = self.interrupt.recv() => come,
-            come = self.terminate.recv() => come,
-        }
-    }
-}
-
-#[cfg(unix)]
-fn interrupts() -> io::Result<Interrupts> {
-    use tokio::signal::unix::{SignalKind, signal};
-    Ok(Interrupts {
-        interrupt: signal(SignalKind::interrupt())?,
-        terminate: signal(SignalKind::terminate())?,
-    })
-}
-
-#[cfg(windows)]
-type Interrupts = tokio::signal::windows::CtrlC;
-
-#[cfg(windows)]
-fn interrupts() -> io::Result<Interrupts> {
-    tokio::signal::windows::ctrl_c()
-}
-
-#[expect(
-    clippy::exit,
-    reason = "the user pressed Ctrl-C and waits for an answer; a second time means now, as it does \
-              from a runner"
-)]
-async fn heed_ctrl_c(mut interrupts: Interrupts, switch: CancelSwitch, folder: String) {
-    if interrupts.recv().await.is_none() {
-        return;
-    }
-    switch.cancel();
-    // Whoever read stderr may have got the same signal and be gone.
-    writeln!(
-        io::stderr(),
-        "\ninterrupted: sampling ends, the evidence so far is kept in {folder}"
-    )
-    .ok();
-    if interrupts.recv().await.is_some() {
-        std::process::exit(130);
-    }
 }

@@ -29,19 +29,29 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use draw::Draw;
 use log::Log;
 use pace::Pacer;
 use playbill::Playbill;
-use server::Server;
+use server::{Capacity, Server};
 
 /// Most tokens in one answer.
 pub const MAX_TOKENS: u32 = 100_000;
 
 /// What the base URL of OpenAI's SDKs ends in.
 const VERSION: &str = "/v1";
+
+/// What the relay does with a request beyond its capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overload {
+    /// It waits until an answer has ended, in the order of arrival.
+    Queue,
+    /// It is answered 429.
+    Reject,
+}
 
 /// What the relay is to do.
 #[derive(Clone, Debug)]
@@ -58,6 +68,10 @@ pub struct Settings {
     pub faults: Vec<Planned>,
     /// Cases, each played at a base URL of its own beside the relay's own answers.
     pub cases: Vec<Case>,
+    /// Most answers at a time, cases aside; `None`: as many as are asked for.
+    pub capacity: Option<u32>,
+    /// What becomes of a request beyond the capacity.
+    pub overload: Overload,
     /// Decides, with the body, which request is hit.
     pub seed: u64,
     /// Where to listen; port 0 takes a free one.
@@ -77,6 +91,8 @@ impl Default for Settings {
             tls: false,
             faults: Vec::new(),
             cases: Vec::new(),
+            capacity: None,
+            overload: Overload::Queue,
             seed: 0,
             bind: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             allow_remote: false,
@@ -118,6 +134,11 @@ impl Relay {
                 settings.tokens
             )));
         }
+        if settings.capacity == Some(0) {
+            return Err(invalid(
+                "a relay without capacity answers nobody".to_owned(),
+            ));
+        }
         let draw = Draw::new(settings.seed, settings.faults).map_err(invalid)?;
         let identity = settings.tls.then(tls::identity).transpose()?;
         let listener = TcpListener::bind(settings.bind).await?;
@@ -139,6 +160,10 @@ impl Relay {
             tokens: settings.tokens,
             draw,
             playbill,
+            capacity: settings.capacity.map(|most| Capacity {
+                free: Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX))),
+                overload: settings.overload,
+            }),
             tries: Default::default(),
             pace: pacer.pace(),
             log: Arc::new(Log::new(settings.copy)),

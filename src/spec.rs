@@ -34,6 +34,8 @@ pub(crate) use parse::hex;
 pub(crate) use quantity::percent;
 pub(crate) use relay::RelaySpec;
 pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
+#[cfg(feature = "cli")]
+pub(crate) use workload::MOST_STREAMS;
 pub(crate) use workload::calibration;
 
 use crate::plan::window::Window;

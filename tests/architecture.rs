@@ -64,6 +64,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "measure",
             "observation",
             "plan",
+            "signals",
             "spec",
             "stats",
             "verdict",
@@ -101,11 +102,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "expect",
+            "measure",
             "observation",
             "plan",
             "stream",
         ],
     ),
+    ("sign", &[]),
     ("sim", &[]),
     (
         "telemetry",
@@ -178,6 +181,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rcgen", &["sim"]),
     ("rustix", &["probe"]),
     ("annotate_snippets", &["spec"]),
+    ("ring", &["sign"]),
+    ("rustls_pki_types", &["sign"]),
+    ("ssh_encoding", &["sign"]),
+    ("ssh_key", &["sign"]),
+    ("base64", &["sign"]),
 ];
 
 /// Modules of the pure core: no clock, no socket, no environment, no standard output.

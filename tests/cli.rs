@@ -4,12 +4,16 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
+#[path = "cli/collecting.rs"]
+mod collecting;
 #[path = "cli/collector.rs"]
 mod collector;
 #[path = "cli/compare.rs"]
 mod compare;
 #[path = "cli/continuing.rs"]
 mod continuing;
+#[path = "cli/counts.rs"]
+mod counts;
 #[path = "cli/documents.rs"]
 mod documents;
 #[path = "cli/ends.rs"]
@@ -30,6 +34,8 @@ mod mistakes;
 mod place;
 #[path = "cli/probe.rs"]
 mod probe;
+#[path = "cli/ramp.rs"]
+mod ramp;
 #[path = "cli/reports.rs"]
 mod reports;
 #[path = "cli/secrets.rs"]
@@ -38,6 +44,10 @@ mod secrets;
 mod server;
 #[path = "cli/shells.rs"]
 mod shells;
+#[path = "cli/signed.rs"]
+mod signed;
+#[path = "cli/soak.rs"]
+mod soak;
 #[path = "cli/stopped.rs"]
 mod stopped;
 #[path = "cli/traces.rs"]

@@ -161,6 +161,7 @@ fn probe(
         endpoint,
         run_id: "bench",
         skip: 0,
+        allowance: None,
         aside: None,
     };
     let (_switch, cancel) = cancel_pair();
@@ -342,6 +343,7 @@ fn header(plan: &Plan, cell: &Cell, base_url: &str) -> Header {
         beside: None,
         pair_ppm: 0,
         calibration: false,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

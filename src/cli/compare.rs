@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::judge::{EVIDENCE, SPANS, evidence_files};
-use super::{Exit, Format, complain, results, with_causes};
+use super::{Exit, complain, results, with_causes};
 use crate::compare::alike::{Unlike, apart, forbidding, groups, unlike};
 use crate::compare::ranking::{Score, rank};
 use crate::compare::regression::{Comparison, regress};
 use crate::compare::{Question, Tallied};
 use crate::evidence::{EvidenceError, Header, Reader};
 use crate::report::compared::length;
-use crate::report::{ranking, regression};
+use crate::report::{html, ranking, regression};
 use crate::stats::interval::Sides;
 
 /// One undefined value in so many is worth a remark.
@@ -44,8 +44,19 @@ pub(super) struct Args {
     #[arg(long)]
     force: bool,
     /// Output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    format: Form,
+}
+
+/// How a comparison is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// One JSON document, schema-versioned
+    Json,
+    /// One static page to publish; of a ranking only
+    Html,
 }
 
 /// How the confidence of the score is meant.
@@ -72,6 +83,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         Err(error) => return Ok(refuse(&format!("--metric: {error}"))),
     };
     match &args.against {
+        Some(_) if args.format == Form::Html => Ok(refuse(
+            "--format html is a page of a ranking; with --against there are text and json",
+        )),
         Some(old) => against(old, args, question, out),
         None => ranked(args, &question.unwrap_or_else(Question::usable), out),
     }
@@ -83,16 +97,18 @@ fn refuse(why: &str) -> Exit {
     Exit::Usage
 }
 
-/// Writes a report, or the document in its stead.
+/// Writes a report, or one of the documents in its stead.
 fn show(
-    format: Format,
+    format: Form,
     text: impl FnOnce() -> String,
     json: impl FnOnce() -> serde_json::Value,
+    page: impl FnOnce() -> String,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Text => write!(out, "{}", results::printable(&text())),
-        Format::Json => results::json(&json(), out),
+        Form::Text => write!(out, "{}", results::printable(&text())),
+        Form::Json => results::json(&json(), out),
+        Form::Html => out.write_all(page().as_bytes()),
     }
 }
 
@@ -135,8 +151,13 @@ fn tally(path: &Path, questions: Vec<Question>, ttft: bool) -> Result<Tallied, E
 fn ranked(args: &Args, question: &Question, out: &mut dyn Write) -> io::Result<Exit> {
     let (files, mut mistakes) = found(&args.files);
     let (mut cells, mut unfit) = (Vec::new(), Vec::new());
+    let is_page = args.format == Form::Html;
+    let mut questions = vec![question.clone()];
+    if is_page {
+        questions.extend([Question::usable(), Question::http_success()]);
+    }
     for file in &files {
-        match tally(file, vec![question.clone()], false) {
+        match tally(file, questions.clone(), is_page) {
             Ok(cell) => match cell.invalid() {
                 Some(why) if !args.force => unfit.push((cell.header.cell, why)),
                 Some(_) | None => cells.push(cell),
@@ -199,7 +220,9 @@ fn ranked(args: &Args, question: &Question, out: &mut dyn Write) -> io::Result<E
         let texts: Vec<String> = tables.iter().map(ranking::text).collect();
         texts.join("\n")
     };
-    show(args.format, text, || ranking::json(&tables, score), out)?;
+    let json = || ranking::json(&tables, score);
+    let page = || html::scoreboard(&tables, score);
+    show(args.format, text, json, page, out)?;
     let measured = tables.iter().any(|table| !table.ranking.ranked.is_empty());
     Ok(if measured { unread } else { Exit::NotMeasured })
 }
@@ -358,6 +381,7 @@ fn against(
         args.format,
         || regression::text(&reports),
         || regression::json(&reports),
+        String::new,
         out,
     )?;
     let worse = reports.iter().any(|it| it.comparison.is_worse());

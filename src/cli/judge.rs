@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::counts;
+use super::soak::{self, Given};
 use super::{Exit, Format, colour, complain, results, with_causes};
 use crate::evidence::Evidence;
 use crate::report::document::{Cell, Document, Unmeasured};
@@ -17,13 +19,50 @@ pub(super) const EVIDENCE: &str = ".jsonl";
 /// Ending of the spans that lie beside them.
 pub(super) const SPANS: &str = ".otlp.jsonl";
 
-/// Judges evidence files, or all those in a folder, and prints what they say.
+/// Arguments of `judge`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Evidence files, or folders of them; those of a soak are judged together
+    #[arg(required_unless_present = "from")]
+    files: Vec<PathBuf>,
+    /// Judge counts that a database made, lines of JSON: docs/scale.md
+    #[arg(long, value_name = "COUNTS", conflicts_with_all = ["files", "as_of"])]
+    from: Option<PathBuf>,
+    /// More counts will come: nothing passes by votes yet
+    #[arg(long, requires = "from")]
+    so_far: bool,
+    /// Look at a soak as of this time, such as 2026-12-08T00:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = soak::moment)]
+    as_of: Option<u64>,
+    /// Output
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// What `--as-of` is of no use for.
+pub(super) const AS_OF: &str = "`--as-of` is for evidence of a soak; this is of runs";
+
+/// Judges evidence files, or all those in a folder, and prints what they say: each on its own, or
+/// together where they are of a soak.
 ///
-/// A file that cannot be read is our user's mistake; the other files are judged all the same.
+/// A file of a run that cannot be read is our user's mistake; the others are judged all the same. Of
+/// a soak without a part no verdict could be told.
 ///
 /// # Errors
 /// When the results cannot be printed.
-pub fn judge(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Result<Exit> {
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    if let Some(from) = &args.from {
+        return counts::judge(from, !args.so_far, args.format, out);
+    }
+    match soak::given(&args.files) {
+        Err(mistake) => Ok(soak::refuse(&[mistake])),
+        Ok(Given::Soak(files)) => soak::judge(files, args.as_of, args.format, out),
+        Ok(Given::Runs) if args.as_of.is_some() => Ok(soak::refuse(&[AS_OF.to_owned()])),
+        Ok(Given::Runs) => runs(&args.files, args.format, out),
+    }
+}
+
+fn runs(files: &[PathBuf], format: Format, out: &mut dyn Write) -> io::Result<Exit> {
     let (judged, mistakes) = read_all(files);
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));

@@ -102,9 +102,11 @@ fn print(
 fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let drawn = &plan.sampling;
     let calls = most_calls(plan);
+    // Of a cell that goes at the rate, where there is one.
     let last = plan
         .cells
-        .first()
+        .iter()
+        .find(|cell| cell.workload.concurrency.is_none())
         .map_or(Duration::ZERO, |cell| budget::last_start(cell, drawn));
     let warmup = match drawn.warmup {
         0 => String::new(),
@@ -290,6 +292,12 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
         grouped(budget::tokens_of(cell, &plan.sampling)),
         rough(budget::longest_cell(cell, &plan.sampling)),
     )?;
+    if let Some(streams) = cell.workload.concurrency {
+        return writeln!(
+            out,
+            "    {streams} calls held open: one starts when another one ends, at no rate"
+        );
+    }
     let starts: Vec<String> = cell
         .slots(&plan.sampling)
         .take(STARTS)

@@ -310,6 +310,7 @@ fn cell(args: &Args, timeouts: Timeouts, proxy: Proxy) -> Cell {
             params,
             expect: Expect::default(),
             calibration: None,
+            concurrency: None,
         },
         objectives: Vec::new(),
         id: String::new(),

@@ -11,11 +11,12 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use super::judge::{self, Judged};
-use super::{Exit, complain, results};
+use super::soak::{self, Given, Soak};
+use super::{Exit, complain, results, signed};
 use crate::evidence::{Line, Reader};
 use crate::report::curves::Curves;
 use crate::report::document::{Cell, Document, Unmeasured};
-use crate::report::{annotations, html, json, junit, markdown};
+use crate::report::{annotations, html, json, junit, markdown, signoff};
 use crate::run::latest_runs;
 
 /// Runs that are looked at for one that holds evidence.
@@ -29,12 +30,19 @@ pub(super) struct Args {
     /// Where runs lie, when no evidence is given
     #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
     dir: PathBuf,
-    /// What to write
+    /// What to write; of a soak `html`, `markdown` and `json` are the document to sign
     #[arg(long, value_enum)]
     format: Form,
+    /// Look at a soak as of this time, such as 2026-12-08T00:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = soak::moment)]
+    as_of: Option<u64>,
     /// Where to write it, instead of stdout
     #[arg(long, short)]
     out: Option<PathBuf>,
+    /// Sign the report of a soak and its evidence: a private key, Ed25519 as PEM or of SSH; the
+    /// signature goes beside the report, as OUT.dsse.json
+    #[arg(long, value_name = "KEY", requires = "out")]
+    sign: Option<PathBuf>,
 }
 
 /// A form of report.
@@ -43,6 +51,7 @@ pub(super) enum Form {
     /// JUnit XML
     Junit,
     /// Markdown, for a job's summary or a pull request
+    #[value(alias = "md")]
     Markdown,
     /// Workflow commands of GitHub Actions, which mark the lines of the spec
     Github,
@@ -103,6 +112,18 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     } else {
         args.files.clone()
     };
+    match soak::given(&files) {
+        Err(mistake) => return Ok(soak::refuse(&[mistake])),
+        Ok(Given::Soak(files)) => return of_soak(files, args, out),
+        Ok(Given::Runs) if args.as_of.is_some() => {
+            return Ok(soak::refuse(&[judge::AS_OF.to_owned()]));
+        }
+        Ok(Given::Runs) if args.sign.is_some() => {
+            let mistake = "only the report of a soak is signed; this is evidence of runs";
+            return Ok(soak::refuse(&[mistake.to_owned()]));
+        }
+        Ok(Given::Runs) => {}
+    }
     let (judged, mistakes) = judge::read_all(&files);
     for mistake in &mistakes {
         complain(&format!("error: {mistake}"));
@@ -127,6 +148,52 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             Exit::NotMeasured
         }
     })
+}
+
+/// Writes the report of a soak.
+fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    let soak = match Soak::read(files, args.as_of) {
+        Ok(soak) => soak,
+        Err(mistakes) => return Ok(soak::refuse(&mistakes)),
+    };
+    let mut root = None;
+    let text = match args.format {
+        Form::Junit => junit::campaign(&soak.campaign).map_err(io::Error::other)?,
+        Form::Github | Form::Gitlab => {
+            let mistake = "these forms are for runs in CI; of a soak there are html, markdown, json \
+                           and junit";
+            return Ok(soak::refuse(&[mistake.to_owned()]));
+        }
+        Form::Markdown | Form::Json | Form::Html => match soak.sign_off() {
+            Err(mistake) => return Ok(soak::refuse(&[mistake])),
+            Ok((document, of)) => {
+                root = Some(of);
+                match args.format {
+                    Form::Markdown => signoff::markdown(&document),
+                    Form::Html => html::sign_off(&document),
+                    _ => document.json()?,
+                }
+            }
+        },
+    };
+    let Some(path) = &args.out else {
+        out.write_all(text.as_bytes())?;
+        return Ok(Exit::Pass);
+    };
+    if let Err(error) = fs::write(path, &text) {
+        complain(&format!("error: cannot write {}: {error}", path.display()));
+        return Ok(Exit::NotMeasured);
+    }
+    let (Some(key), Some(root)) = (&args.sign, root) else {
+        return Ok(Exit::Pass);
+    };
+    match signed::sign(path, text.as_bytes(), &root, &soak.campaign, key) {
+        Ok(envelope) => {
+            complain(&format!("signed: {}", envelope.display()));
+            Ok(Exit::Pass)
+        }
+        Err(mistake) => Ok(soak::refuse(&[mistake])),
+    }
 }
 
 /// The folder of the latest run that holds evidence.
@@ -193,7 +260,7 @@ fn curves(cell: &Cell<'_>) -> io::Result<Curves> {
     while let Some(line) = reader.next_record().map_err(io::Error::other)? {
         match line {
             Line::Sample(sample) => curves.take(&sample),
-            Line::Close(_) | Line::Continued(_) => {}
+            Line::Close(_) | Line::Continued(_) | Line::Session(_) | Line::Skipped(_) => {}
         }
     }
     Ok(curves)

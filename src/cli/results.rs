@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use crate::observation::steers;
+use crate::report::json::harmless;
 
 /// Stdout, with a reader who may leave (`relayproof … | head`).
 ///
@@ -54,22 +55,9 @@ impl<W: Write> Write for Results<W> {
 }
 
 /// Writes one JSON document in which no character of a relay's can steer a terminal.
-///
-/// JSON itself demands that of the first 32 characters only; between the quotes, `\u` escapes mean
-/// the same to every reader.
 pub(super) fn json(document: &Value, out: &mut dyn Write) -> io::Result<()> {
     let text = serde_json::to_string_pretty(document)?;
-    let mut escaped = String::with_capacity(text.len() + 1);
-    for character in text.chars() {
-        if character != '\n' && steers(character) {
-            // All of them are in the plane that four digits reach.
-            escaped.push_str(&format!("\\u{:04x}", u32::from(character)));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped.push('\n');
-    out.write_all(escaped.as_bytes())
+    out.write_all(harmless(&text).as_bytes())
 }
 
 /// Text of a relay as a terminal may have it: what would steer it is replaced.

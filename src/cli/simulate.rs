@@ -14,7 +14,7 @@ use tokio::runtime;
 use tokio::time::sleep;
 
 use super::{Exit, complain};
-use crate::sim::{Case, Fault, Params, Planned, Relay, Served, Settings};
+use crate::sim::{Case, Fault, Overload, Params, Planned, Relay, Served, Settings};
 use crate::spec;
 
 /// Answers that may wait for the write log before the relay is held up.
@@ -44,6 +44,12 @@ pub struct Args {
     /// A fault and the share of requests that it hits, like `truncate=2%,after_tokens=5`
     #[arg(long = "fault", value_name = "NAME=SHARE[,PARAM=VALUE…]", value_parser = planned)]
     faults: Vec<Planned>,
+    /// Most answers at a time; a call beyond waits for its turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    capacity: Option<u32>,
+    /// Answer a call beyond the capacity 429 instead
+    #[arg(long, requires = "capacity")]
+    reject: bool,
     /// Case files, or folders of them: each is played, byte for byte, at a base URL of its own, that
     /// is printed as `ID URL`
     #[arg(long = "case", value_name = "PATH", num_args = 1..)]
@@ -117,6 +123,12 @@ fn serve(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         tls: args.tls,
         faults: args.faults.clone(),
         cases: cases.concat(),
+        capacity: args.capacity,
+        overload: if args.reject {
+            Overload::Reject
+        } else {
+            Overload::Queue
+        },
         seed: args.seed,
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
         copy,

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use super::results::{self, printable};
-use super::{Exit, Format, complain, judge, with_causes};
+use super::{Exit, Format, complain, judge, signed, soak, with_causes};
 use crate::evidence::{ChainValue, check_all};
 use crate::telemetry::readback::{
     Backend, Finding, Question, Standing, Verified, VerifyError, verify,
@@ -21,9 +21,19 @@ use crate::telemetry::readback::{
 /// Arguments of `verify`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Evidence files, or folders of them
+    /// Evidence files, or folders of them; with a report (*.json, *.html, *.md) among them, whether
+    /// it is what the evidence gives
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// Public keys that are trusted: the report has to be signed by one of them
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// The signature of the report [default: REPORT.dsse.json]
+    #[arg(long, value_name = "FILE", requires = "keys")]
+    signature: Option<PathBuf>,
+    /// As of when the report was made, where it does not say so in JSON
+    #[arg(long, value_name = "TIME", value_parser = soak::moment)]
+    as_of: Option<u64>,
     /// The evidence root that they came to before, from a report, a signature or an earlier
     /// `verify`: also finds lines that were removed at the end
     #[arg(long, value_name = "HEX")]
@@ -53,6 +63,19 @@ enum Asked {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
+    if let Some(question) = signed::report_among(&args.files) {
+        let question = signed::Question {
+            keys: &args.keys,
+            signature: args.signature.as_deref(),
+            as_of: args.as_of,
+            ..question
+        };
+        return signed::verify(&question, out);
+    }
+    if !args.keys.is_empty() || args.as_of.is_some() {
+        complain("error: `--key` and `--as-of` are for a report; name it among the files");
+        return Ok(Exit::Usage);
+    }
     let files = match evidence(&args.files) {
         Ok(files) => files,
         Err(mistake) => {

@@ -52,6 +52,14 @@ pub struct Unlike {
     pub words: String,
 }
 
+/// How calls started.
+fn rate(header: &Header) -> String {
+    match header.concurrency {
+        Some(streams) => format!("{streams} held open"),
+        None => format!("{:.3}/s", header.sampling.rate_per_s),
+    }
+}
+
 /// Everything in which two cells differ, as far as their evidence shows; empty where they are alike.
 pub fn unlike(a: &Header, b: &Header) -> Vec<Unlike> {
     let budget = |most: Option<u64>| most.map_or_else(|| "none".to_owned(), |it| it.to_string());
@@ -78,11 +86,7 @@ pub fn unlike(a: &Header, b: &Header) -> Vec<Unlike> {
             a.judge.tokens.to_string(),
             b.judge.tokens.to_string(),
         ),
-        (
-            Aspect::Rate,
-            format!("{:.3}/s", a.sampling.rate_per_s),
-            format!("{:.3}/s", b.sampling.rate_per_s),
-        ),
+        (Aspect::Rate, rate(a), rate(b)),
     ];
     let mut found: Vec<Unlike> = pairs
         .into_iter()
@@ -184,6 +188,10 @@ mod tests {
         );
         assert_eq!(
             aspects(|header| header.sampling.rate_per_s = 2.0),
+            [Aspect::Rate]
+        );
+        assert_eq!(
+            aspects(|header| header.concurrency = Some(8)),
             [Aspect::Rate]
         );
         assert_eq!(

@@ -32,6 +32,11 @@ impl Question {
         Self::yes_no(Metric::Usable)
     }
 
+    /// Whether the first attempt was answered 2xx: how available a relay is.
+    pub fn http_success() -> Self {
+        Self::yes_no(Metric::HttpSuccess)
+    }
+
     /// Reads a metric of yes and no (`usable`), or an objective (`ttft < 1.5s`), of which metric
     /// and bound count: the share is what is compared, so a quantile may be left out and a required
     /// share is not used.

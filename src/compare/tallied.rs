@@ -7,6 +7,7 @@ use crate::evidence::{Close, Header, LATE, Line, Sample, too_many_late};
 use crate::measure::Outcome;
 use crate::measure::cost::Cost;
 use crate::measure::metric::Metric;
+use crate::stats::quantile::nearest_rank;
 use crate::stats::{Tally, float};
 
 /// What the samples of one cell say to one question.
@@ -141,6 +142,15 @@ impl Tallied {
         self
     }
 
+    /// Nearest rank of the times to the first token, where those were kept; a failure is infinite.
+    pub fn ttft_quantile(&self, ppm: u32) -> Option<f64> {
+        let rank = nearest_rank(self.ttft.len() as u64, ppm)?;
+        let place = usize::try_from(rank.checked_sub(1)?).ok()?;
+        let mut times = self.ttft.clone();
+        let (_, at, _) = times.select_nth_unstable_by(place, f64::total_cmp);
+        Some(*at)
+    }
+
     /// The answers to a question, where it was asked.
     pub fn counts_of(&self, question: &Question) -> Option<Counts> {
         let mut asked = self.questions.iter().zip(&self.counts);
@@ -155,7 +165,7 @@ impl Tallied {
             Line::Sample(sample) => self.sample(sample),
             Line::Close(close) => self.close(close),
             // A larger budget changes no count.
-            Line::Continued(_) => {}
+            Line::Continued(_) | Line::Session(_) | Line::Skipped(_) => {}
         }
     }
 
@@ -281,6 +291,9 @@ mod tests {
         let seen = tallied(&["ttft < 1.5s", "interruption"], &lines);
         assert_eq!(seen.samples, 3);
         assert_eq!(seen.ttft, [0.12, 2.0, f64::INFINITY]);
+        assert_eq!(seen.ttft_quantile(500_000), Some(2.0));
+        assert_eq!(seen.ttft_quantile(950_000), Some(f64::INFINITY));
+        assert_eq!(tallied(&[], &[]).ttft_quantile(500_000), None);
         assert_eq!(seen.counts[0].tally, Tally::new(3, 2).unwrap());
         assert_eq!(seen.counts[1].tally, Tally::new(2, 0).unwrap());
         assert_eq!(seen.counts[1].ineligible, 1);

@@ -91,6 +91,12 @@ pub enum EvidenceError {
         /// The line, from 1.
         line: u64,
     },
+    /// A file that somebody else wrote to while its collector had it closed.
+    #[error("{}: changed by somebody else while it was collected", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A segment that is not there, with later ones that are.
     #[error("{}: segment {number} is missing, and later ones are there", path.display())]
     Gap {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::chain::{ChainValue, Ending, ending, seal};
 use super::error::io_error;
 use super::segments::mismatch;
-use super::{Close, Continued, EvidenceError, Header, Line, SCHEMA, Sample};
+use super::{Close, Continued, EvidenceError, Header, Line, SCHEMA, Sample, Session, Skipped};
 
 /// Longest line that is written or read, in bytes.
 pub const MAX_LINE: u64 = 4 * 1024 * 1024;
@@ -32,6 +32,10 @@ pub struct Evidence {
     pub earlier: Vec<Close>,
     /// The times that the run went on after its end.
     pub continued: Vec<Continued>,
+    /// The processes that collected it, where it is of a soak.
+    pub sessions: Vec<Session>,
+    /// Slots of a soak without a sample, as far as it is known why.
+    pub skipped: Vec<Skipped>,
     /// The file ended inside a line, which is left out.
     pub torn: bool,
 }
@@ -45,6 +49,8 @@ impl Evidence {
             close: None,
             earlier: Vec::new(),
             continued: Vec::new(),
+            sessions: Vec::new(),
+            skipped: Vec::new(),
             torn: false,
         }
     }
@@ -59,6 +65,8 @@ impl Evidence {
                 self.header.go_on_with(&continued);
                 self.continued.push(continued);
             }
+            Line::Session(session) => self.sessions.push(session),
+            Line::Skipped(skipped) => self.skipped.push(skipped),
         }
     }
 }
@@ -125,7 +133,7 @@ pub struct Reader {
     chain: Option<ChainValue>,
 }
 
-/// A line after the header; kinds that a later version adds are `None` in both.
+/// A line after the header; of a kind that a later version adds all are `None`.
 #[derive(Deserialize)]
 pub(super) struct AnyLine {
     #[serde(default)]
@@ -134,6 +142,10 @@ pub(super) struct AnyLine {
     pub(super) close: Option<Close>,
     #[serde(default)]
     continued: Option<Continued>,
+    #[serde(default)]
+    session: Option<Session>,
+    #[serde(default)]
+    skipped: Option<Skipped>,
 }
 
 impl Reader {
@@ -227,6 +239,10 @@ impl Reader {
                 return Ok(Some(Line::Close(close)));
             } else if let Some(continued) = any.continued {
                 return Ok(Some(Line::Continued(continued)));
+            } else if let Some(session) = any.session {
+                return Ok(Some(Line::Session(session)));
+            } else if let Some(skipped) = any.skipped {
+                return Ok(Some(Line::Skipped(skipped)));
             }
         }
         Ok(None)
@@ -283,7 +299,7 @@ impl Reader {
 }
 
 /// Where a file that was read ends, so that it can be written on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct End {
     /// The file.
     pub(super) path: PathBuf,
@@ -462,6 +478,18 @@ impl Writer {
         })
     }
 
+    /// [`Writer::behind`] a file that nobody should have touched since.
+    pub(super) fn behind_as_it_was(end: End) -> Result<Self, EvidenceError> {
+        let (whole, torn) = (end.whole, end.torn);
+        let writer = Self::behind(end)?;
+        let path = &writer.path;
+        let now = std::fs::metadata(path).map_err(|source| io_error("open", path, source))?;
+        if now.len() != whole && !torn {
+            return Err(EvidenceError::Changed { path: path.clone() });
+        }
+        Ok(writer)
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -516,6 +544,35 @@ impl Writer {
     pub fn continued(&mut self, continued: &Continued) -> Result<(), EvidenceError> {
         self.append(&Line::Continued(continued.clone()))?;
         self.sync()
+    }
+
+    /// Writes that a process collects a soak from here on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn session(&mut self, session: &Session) -> Result<(), EvidenceError> {
+        self.append(&Line::Session(session.clone()))
+    }
+
+    /// Writes why a slot has no sample.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn skipped(&mut self, skipped: &Skipped) -> Result<(), EvidenceError> {
+        self.append(&Line::Skipped(skipped.clone()))
+    }
+
+    /// Where the file ends, so that it can be written on once it is closed.
+    pub(super) fn into_end(self) -> End {
+        End {
+            path: self.path,
+            // Only a file that was changed meanwhile is told of by its lines.
+            line: 0,
+            whole: self.length,
+            torn: self.spoilt,
+            chained: self.chain.is_some(),
+            chain: self.chain,
+        }
     }
 
     /// Makes what was written survive the death of the machine; nothing to do when nothing was.

@@ -310,6 +310,7 @@ pub(crate) fn header(objectives: Vec<Objective>, max_samples: u64) -> Header {
         beside: None,
         pair_ppm: 0,
         calibration: false,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

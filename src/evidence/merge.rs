@@ -4,12 +4,12 @@
 //! twice counts once; one that is there in two versions is a contradiction, and both are named.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Close, Continued, EarlierRun, Evidence, Header, Sample};
+use super::{Close, Continued, EarlierRun, Evidence, Header, Sample, Session, Skipped};
 
 /// Evidence, and where it was read from.
 #[derive(Clone, Debug)]
@@ -158,6 +158,7 @@ pub fn merge_cell(parts: Vec<Part>) -> Result<Merged, MergeError> {
         same_core(first, part)?;
     }
     let (samples, duplicates, contradictions) = samples_of(&parts);
+    let skipped = skipped_of(&parts, &samples);
     let origins = origins_of(&parts);
     let (close, earlier) = closes_of(&origins);
     let evidence = Evidence {
@@ -166,6 +167,8 @@ pub fn merge_cell(parts: Vec<Part>) -> Result<Merged, MergeError> {
         close,
         earlier,
         continued: continued_of(&origins),
+        sessions: sessions_of(&origins),
+        skipped,
         torn: origins.iter().any(|(it, _)| it.evidence.torn),
     };
     let source = |(part, copies): (&Part, Vec<String>)| Source {
@@ -308,10 +311,18 @@ fn samples_of(parts: &[&Part]) -> (Vec<Sample>, u64, Vec<Contradiction>) {
 /// A part for each thing that was written, and the files that are copies of its beginning: a copy
 /// that was made while the probe still wrote has no closing line, and that of the whole counts.
 fn origins_of<'a>(parts: &[&'a Part]) -> Vec<(&'a Part, Vec<String>)> {
-    let mut origins: BTreeMap<(u64, &str, &str), Vec<&Part>> = BTreeMap::new();
+    let mut origins: BTreeMap<_, Vec<&Part>> = BTreeMap::new();
     for &part in parts {
         let header = &part.evidence.header;
-        let key = (header.started_unix_ns, &*header.run_id, &*header.host);
+        // All files of a soak share beginning and name; who collected first tells them apart.
+        let first = part.evidence.sessions.first();
+        let first = first.map(|it| (it.at_unix_ns, it.pid, it.boot_id.as_deref()));
+        let key = (
+            header.started_unix_ns,
+            &*header.run_id,
+            &*header.host,
+            first,
+        );
         origins.entry(key).or_default().push(part);
     }
     origins
@@ -374,6 +385,30 @@ fn closes_of(origins: &[(&Part, Vec<String>)]) -> (Option<Close>, Vec<Close>) {
         .all(|(part, _)| part.evidence.close.is_some());
     let close = if ended { all.pop().cloned() } else { None };
     (close, all.into_iter().cloned().collect())
+}
+
+/// The processes that collected, by when they began.
+fn sessions_of(origins: &[(&Part, Vec<String>)]) -> Vec<Session> {
+    let mut all: Vec<&Session> = origins
+        .iter()
+        .flat_map(|(part, _)| &part.evidence.sessions)
+        .collect();
+    all.sort_by_cached_key(|it| (it.at_unix_ns, text(it)));
+    all.dedup();
+    all.into_iter().cloned().collect()
+}
+
+/// Slots that nobody has a sample of, each once; of several reasons that by which the most was done.
+fn skipped_of(parts: &[&Part], samples: &[Sample]) -> Vec<Skipped> {
+    let there: BTreeSet<&str> = samples.iter().map(|it| it.id.as_str()).collect();
+    let mut all: Vec<&Skipped> = parts
+        .iter()
+        .flat_map(|part| &part.evidence.skipped)
+        .filter(|it| !there.contains(it.id.as_str()))
+        .collect();
+    all.sort_by_cached_key(|it| (it.index, it.id.clone(), !it.why.was_sent(), it.why));
+    all.dedup_by(|a, b| a.id == b.id);
+    all.into_iter().cloned().collect()
 }
 
 fn continued_of(origins: &[(&Part, Vec<String>)]) -> Vec<Continued> {

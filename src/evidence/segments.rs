@@ -7,8 +7,10 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use super::error::io_error;
+use super::file::End;
 use super::{
-    ChainValue, Close, Continued, Evidence, EvidenceError, Header, Reader, Sample, Segment, Writer,
+    ChainValue, Close, Continued, Evidence, EvidenceError, Header, Reader, Sample, Segment,
+    Session, Skipped, Writer,
 };
 
 /// Bytes behind which a further file is begun, where nothing else is said.
@@ -36,8 +38,7 @@ impl Segments {
     /// # Errors
     /// When the file exists or cannot be written.
     pub fn create(first: &Path, header: &Header, bound: u64) -> Result<Self, EvidenceError> {
-        let writer = Writer::create(first, header)?;
-        sync_folder_of(first);
+        let writer = begin(first, header)?;
         Ok(Self {
             first: first.to_owned(),
             bound,
@@ -119,6 +120,38 @@ impl Segments {
         Ok(())
     }
 
+    /// Says that a process collects from here on: [`Writer::session`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn session(&mut self, session: &Session) -> Result<(), EvidenceError> {
+        self.make_room()?;
+        self.writer.session(session)
+    }
+
+    /// Says why a slot has no sample: [`Writer::skipped`].
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn skipped(&mut self, skipped: &Skipped) -> Result<(), EvidenceError> {
+        self.make_room()?;
+        self.writer.skipped(skipped)
+    }
+
+    /// Closes the file, and keeps what it takes to write on without reading it again: a process
+    /// that writes to thousands of cells now and then holds few of them open.
+    ///
+    /// What was not synced is not lost with the process, but may be with the machine.
+    pub fn park(self) -> Parked {
+        Parked {
+            first: self.first,
+            bound: self.bound,
+            header: self.header,
+            number: self.number,
+            end: self.writer.into_end(),
+        }
+    }
+
     /// Makes what was written survive the death of the machine: [`Writer::sync`].
     ///
     /// # Errors
@@ -148,7 +181,33 @@ impl Segments {
     }
 }
 
-/// Begins a further file so that it is there with its whole first line, or not at all.
+/// The evidence of a cell, closed, with what it takes to write on.
+#[derive(Debug)]
+pub struct Parked {
+    first: PathBuf,
+    bound: u64,
+    header: Header,
+    number: u32,
+    end: End,
+}
+
+impl Parked {
+    /// Opens the last file again.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or somebody else has written to it.
+    pub fn reopen(&self) -> Result<Segments, EvidenceError> {
+        Ok(Segments {
+            first: self.first.clone(),
+            bound: self.bound,
+            header: self.header.clone(),
+            number: self.number,
+            writer: Writer::behind_as_it_was(self.end.clone())?,
+        })
+    }
+}
+
+/// Begins a file so that it is there with its whole first line, or not at all.
 fn begin(path: &Path, header: &Header) -> Result<Writer, EvidenceError> {
     if path.exists() {
         let source = std::io::ErrorKind::AlreadyExists.into();

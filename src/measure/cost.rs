@@ -1,11 +1,30 @@
 //! What samples cost, computed from the usage that the relay reports.
 //!
-//! What is not known is left out and counted, never taken for 0.
+//! What is not known is left out and counted, never taken for 0. What is estimated, because the
+//! relay reported no usage, is never added to what is known.
 
 use super::completed;
 use crate::evidence::{Attempt, Sample};
 use crate::observation::Phase;
 use crate::plan::Price;
+
+/// What one sample cost, in US dollars, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Charge {
+    /// By the usage that the relay reported, or nothing where nothing can have been charged.
+    Known(f64),
+    /// By tokens that were counted on our side with the model's own tokenizer. A count of
+    /// characters is no estimate: it may be off by a factor.
+    Estimated(f64),
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl From<Option<f64>> for Charge {
+    fn from(known: Option<f64>) -> Self {
+        known.map_or(Self::Unknown, Self::Known)
+    }
+}
 
 /// What several samples cost together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,19 +33,27 @@ pub struct Cost {
     pub usd: f64,
     /// Samples whose cost is known.
     pub known: u64,
-    /// Samples whose cost is not.
+    /// US dollars of the samples whose cost is estimated; not in [`Cost::usd`].
+    pub estimated_usd: f64,
+    /// Samples whose cost is estimated.
+    pub estimated: u64,
+    /// Samples whose cost is neither.
     pub unknown: u64,
 }
 
 impl Cost {
     /// Counts one more sample.
-    pub fn add(&mut self, sample: Option<f64>) {
-        match sample {
-            Some(usd) => {
+    pub fn add(&mut self, sample: impl Into<Charge>) {
+        match sample.into() {
+            Charge::Known(usd) => {
                 self.usd += usd;
                 self.known += 1;
             }
-            None => self.unknown += 1,
+            Charge::Estimated(usd) => {
+                self.estimated_usd += usd;
+                self.estimated += 1;
+            }
+            Charge::Unknown => self.unknown += 1,
         }
     }
 }
@@ -41,6 +68,23 @@ impl Sample {
             .sum()
     }
 
+    /// What the call cost, estimated where it is not known: an attempt without usage by our own
+    /// count of its tokens, where there is one. The prompt's count leaves out what a protocol puts
+    /// around the texts, and the answer's what was not to be seen.
+    pub fn charge(&self, price: &Price) -> Charge {
+        if let Some(known) = self.usd(price) {
+            return Charge::Known(known);
+        }
+        let estimated = |attempt: &Attempt| {
+            usd(attempt, price).or_else(|| {
+                let own = attempt.observation.own_count?;
+                price.usd(own.prompt, 0, own.answer)
+            })
+        };
+        let sum: Option<f64> = self.attempts.iter().map(estimated).sum();
+        sum.map_or(Charge::Unknown, Charge::Estimated)
+    }
+
     /// Tokens of the answer that the last attempt reports, reasoning included.
     pub fn output_tokens(&self) -> Option<u64> {
         self.attempts.last()?.observation.usage?.output
@@ -51,7 +95,7 @@ impl Sample {
 ///
 /// The usage of an answer that broke off may be an early report, as some protocols send one with
 /// their first event, so it does not say what was charged.
-fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
+pub(super) fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
     let seen = &attempt.observation;
     if let Some(usage) = seen.usage {
         if !completed(seen) {
@@ -68,7 +112,7 @@ fn usd(attempt: &Attempt, price: &Price) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::evidence::fixtures::*;
-    use crate::observation::{Observation, Usage};
+    use crate::observation::{Observation, OwnCount, Usage};
 
     const PRICE: Price = Price {
         input: 1.0,
@@ -144,11 +188,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_is_estimated_by_our_own_count_where_there_is_one() {
+        let known = answered(Some(100), None, Some(10));
+        let silent = |own_count| Observation {
+            usage: None,
+            own_count,
+            ..good()
+        };
+        let counted = silent(Some(OwnCount {
+            prompt: 90,
+            answer: 10,
+        }));
+        let charge = |sample: Sample| sample.charge(&PRICE);
+        assert!(matches!(charge(sample(0, known.clone())), Charge::Known(_)));
+        let Charge::Estimated(usd) = charge(retried(0, vec![counted.clone(), known])) else {
+            panic!("one part of it is no more than an estimate");
+        };
+        assert_eq!((usd * 1e6).round(), 90.0 + 20.0 + 120.0);
+        assert_eq!(charge(sample(0, silent(None))), Charge::Unknown);
+        let mixed = retried(0, vec![counted, silent(None)]);
+        assert_eq!(charge(mixed), Charge::Unknown);
+    }
+
+    #[test]
     fn what_is_unknown_is_counted_and_adds_nothing() {
         let mut cost = Cost::default();
         for sample in [Some(0.5), None, Some(0.0)] {
             cost.add(sample);
         }
         assert_eq!((cost.usd, cost.known, cost.unknown), (0.5, 2, 1));
+        // An estimate is never sold as known.
+        cost.add(Charge::Estimated(0.25));
+        assert_eq!((cost.usd, cost.known, cost.unknown), (0.5, 2, 1));
+        assert_eq!((cost.estimated_usd, cost.estimated), (0.25, 1));
     }
 }

@@ -269,6 +269,18 @@ pub fn cost_of(cell: &Cell, calls: u64) -> Option<f64> {
     cell.price.as_ref()?.usd(all(prompt), 0, all(answer))
 }
 
+/// Most that one attempt of a call to a cell costs, in US dollars, whatever of its prompt comes from
+/// a cache; `None` where the spec has no price.
+pub fn most_of_call(cell: &Cell) -> Option<f64> {
+    let (prompt, answer) = parts_of_call(&cell.workload);
+    let price = cell.price.as_ref()?;
+    let (fresh, cached) = (
+        price.usd(prompt, 0, answer)?,
+        price.usd(prompt, prompt, answer)?,
+    );
+    Some(fresh.max(cached))
+}
+
 /// Most tokens of one call to each cell.
 pub(super) fn tokens_per_round(cells: &[Cell]) -> u64 {
     cells.iter().fold(0, |sum: u64, cell| {
@@ -283,7 +295,15 @@ pub fn tokens_of(cell: &Cell, sampling: &Sampling) -> u64 {
 }
 
 /// When the last call of a cell starts, from the start of its sampling.
+///
+/// Where calls are held open instead of started at a rate, that is at the latest.
 pub fn last_start(cell: &Cell, sampling: &Sampling) -> Duration {
+    if let Some(streams) = cell.workload.concurrency {
+        let calls = sampling.max_samples + u64::from(sampling.warmup);
+        let rounds = calls.div_ceil(u64::from(streams.max(1))).saturating_sub(1);
+        let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+        return longest_call(&cell.relay).saturating_mul(rounds);
+    }
     cell.slots(sampling)
         .last()
         .map_or(Duration::ZERO, |slot| slot.start)

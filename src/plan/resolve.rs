@@ -592,11 +592,16 @@ fn relay_facts(relay: &Relay) -> Value {
 }
 
 fn workload_facts(workload: &Workload) -> Value {
-    json!({
+    let mut facts = json!({
         "messages": facts(&workload.messages),
         "params": workload.params,
         "expect": facts(&workload.expect),
-    })
+    });
+    // Only where it is there, so that specs without it keep their digest.
+    if let Some(streams) = workload.concurrency {
+        facts["concurrency"] = json!(streams);
+    }
+    facts
 }
 
 /// The part of a URL behind user and password.

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-use super::{Cell, Endpoint, Sampling, Slot};
+use super::{Cell, Endpoint, Plan, Sampling, Slot};
 use crate::dialect::{Message, Prompt};
 use crate::observation::at_us;
 use crate::spec::hex;
@@ -45,23 +45,17 @@ impl Cell {
             Endpoint::Simulate(_) => String::new(),
         };
         let mut starts = Starts::new(sampling, &self.name());
+        // A call that waits for another one to end has no moment of its own.
+        let closed = self.workload.concurrency.is_some();
         let warmups = u64::from(sampling.warmup);
         let cell = self.id.clone();
-        let seed = sampling.seed.to_string();
+        let seed = sampling.seed;
         (0..warmups.saturating_add(sampling.max_samples)).map(move |position| {
             let warmup = position < warmups;
             let index = if warmup { position } else { position - warmups };
-            let kind = if warmup { "warm-up" } else { "sample" };
-            let number = index.to_string();
-            let mut nonce = short_hash(&["nonce", &cell, &run, &seed, kind, &number]);
-            nonce.truncate(NONCE_DIGITS);
-            Slot {
-                index,
-                start: starts.next_start(),
-                warmup,
-                id: short_hash(&[kind, &cell, &run, &number]),
-                nonce,
-            }
+            let start = starts.next_start();
+            let start = if closed { Duration::ZERO } else { start };
+            slot(&cell, &run, seed, index, warmup, start)
         })
     }
 
@@ -76,28 +70,63 @@ impl Cell {
         sampling: &Sampling,
         pair_ppm: u32,
     ) -> impl Iterator<Item = Slot> + use<> {
-        let own = self.id.clone();
-        let seed = sampling.seed;
-        let pair_ppm = beside.pair_ppm(pair_ppm);
-        beside
-            .slots(sampling)
-            .filter(|slot| !slot.warmup)
-            .filter_map(move |slot| {
-                if !is_paired(&own, seed, slot.index, pair_ppm) {
-                    return None;
-                }
-                let number = slot.index.to_string();
-                let shift =
-                    Duration::from_micros(drawn("shift", &own, seed, slot.index) % APART_US);
-                let first = Duration::from_micros(APART_US / 2);
-                Some(Slot {
-                    start: (slot.start + shift).saturating_sub(first),
-                    id: short_hash(&["sample", &own, "", &number]),
-                    ..slot
-                })
-            })
+        let (own, other, seed) = (self.id.clone(), beside.id.clone(), sampling.seed);
+        self.paired_starts(beside, sampling, pair_ppm)
+            .map(move |(index, start)| paired_slot(&own, &other, seed, index, start))
     }
 
+    /// When those slots start, by their index.
+    fn paired_starts(
+        &self,
+        beside: &Self,
+        sampling: &Sampling,
+        pair_ppm: u32,
+    ) -> impl Iterator<Item = (u64, Duration)> + use<> {
+        let (own, seed) = (self.id.clone(), sampling.seed);
+        let pair_ppm = beside.pair_ppm(pair_ppm);
+        let planned = (0..).zip(starts(sampling, &beside.name()));
+        planned.filter_map(move |(index, start)| {
+            if !is_paired(&own, seed, index, pair_ppm) {
+                return None;
+            }
+            let shift = Duration::from_micros(drawn("shift", &own, seed, index) % APART_US);
+            let first = Duration::from_micros(APART_US / 2);
+            Some((index, (start + shift).saturating_sub(first)))
+        })
+    }
+}
+
+impl Plan {
+    /// When the slots of a cell of a soak start, by their index; also of the trusted upstream beside
+    /// one, whose starts may be out of order by a second.
+    ///
+    /// Much cheaper than the slots themselves, which [`Plan::soak_slot`] makes one by one.
+    pub fn soak_starts(&self, cell: &Cell) -> Box<dyn Iterator<Item = (u64, Duration)> + Send> {
+        let own = |cell: &Cell| cell.sampling(&self.sampling);
+        match self.beside(cell) {
+            Some(beside) => Box::new(cell.paired_starts(beside, &own(beside), self.pair_ppm)),
+            None if cell.beside.is_some() => Box::new(std::iter::empty()),
+            None => Box::new((0..).zip(starts(&own(cell), &cell.name()))),
+        }
+    }
+
+    /// A slot of a cell of a soak, by what [`Plan::soak_starts`] says of it.
+    pub fn soak_slot(&self, cell: &Cell, index: u64, start: Duration) -> Slot {
+        let seed = self.sampling.seed;
+        match self.beside(cell) {
+            Some(beside) => paired_slot(&cell.id, &beside.id, seed, index, start),
+            None => slot(&cell.id, "", seed, index, false, start),
+        }
+    }
+
+    /// The cell whose pairs this one is the other half of.
+    fn beside(&self, cell: &Cell) -> Option<&Cell> {
+        let name = cell.beside.as_ref()?;
+        self.cells.iter().find(|it| it.name() == *name)
+    }
+}
+
+impl Cell {
     /// What a slot asks, placeholders filled in.
     pub fn prompt(&self, slot: &Slot) -> Prompt {
         let seal = seal(slot);
@@ -124,6 +153,29 @@ impl Cell {
     pub fn seal(&self, slot: &Slot) -> Option<String> {
         let asked = self.workload.messages.iter().any(Message::asks_for_seal);
         asked.then(|| seal(slot))
+    }
+}
+
+/// A slot of a cell, by the cell's id.
+fn slot(cell: &str, run: &str, seed: u64, index: u64, warmup: bool, start: Duration) -> Slot {
+    let kind = if warmup { "warm-up" } else { "sample" };
+    let (seed, number) = (seed.to_string(), index.to_string());
+    let mut nonce = short_hash(&["nonce", cell, run, &seed, kind, &number]);
+    nonce.truncate(NONCE_DIGITS);
+    Slot {
+        index,
+        start,
+        warmup,
+        id: short_hash(&[kind, cell, run, &number]),
+        nonce,
+    }
+}
+
+/// A slot of the trusted upstream: the text of the other half of its pair under an id of its own.
+fn paired_slot(own: &str, beside: &str, seed: u64, index: u64, start: Duration) -> Slot {
+    Slot {
+        id: short_hash(&["sample", own, "", &index.to_string()]),
+        ..slot(beside, "", seed, index, false, start)
     }
 }
 

@@ -65,6 +65,12 @@ impl Daily {
         }
     }
 
+    /// Whether any of it is shown by the clock as this hour, 0 to 23.
+    pub fn touches(self, hour: u8) -> bool {
+        let first = u16::from(hour) * 60;
+        (first..first + 60).any(|minute| self.holds(minute))
+    }
+
     /// Whether a minute that it holds lies behind the midnight that it crosses.
     const fn is_past_midnight(self, minute: u16) -> bool {
         self.from > self.to && minute < self.to
@@ -232,6 +238,15 @@ pub fn shown(unix_ns: u64) -> String {
     at.map_or_else(|| "beyond the calendar".to_owned(), |at| at.to_string())
 }
 
+/// A moment as the clocks of a zone show it, with their offset, to the second; `None` where the zone
+/// is not known to this version.
+pub fn shown_in(name: &str, unix_ns: u64) -> Option<String> {
+    let zone = zone(name)?;
+    let whole = i64::try_from(unix_ns / 1_000_000_000).ok()?;
+    let at = Timestamp::from_second(whole).ok()?;
+    Some(at.display_with_offset(zone.to_offset(at)).to_string())
+}
+
 /// A moment of RFC 3339 as nanoseconds since the epoch; `None` where the text is none, names no
 /// offset, or lies before the epoch.
 pub fn moment(text: &str) -> Option<u64> {
@@ -332,6 +347,8 @@ mod tests {
         let peak: Daily = "21:00-01:00".parse().unwrap();
         assert_eq!(peak.to_string(), "21:00-01:00");
         assert_eq!(peak.minutes(), 240);
+        let touched: Vec<u8> = (0..24).filter(|hour| peak.touches(*hour)).collect();
+        assert_eq!(touched, [0, 21, 22, 23]);
         let json = serde_json::to_string(&peak).unwrap();
         assert_eq!(serde_json::from_str::<Daily>(&json).unwrap(), peak);
     }
@@ -358,5 +375,8 @@ mod tests {
         assert!(zone_rules().starts_with("20"));
         let hour = Calendar::days("Asia/Shanghai").unwrap();
         assert_eq!(hour.hour(at("2026-12-01T00:30:00Z")), Some(8));
+        let shown = shown_in("Asia/Shanghai", at("2026-12-01T00:30:00.9Z"));
+        assert_eq!(shown.as_deref(), Some("2026-12-01T08:30:00+08:00"));
+        assert_eq!(shown_in("Mars/Olympus", 0), None);
     }
 }

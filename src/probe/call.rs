@@ -136,6 +136,18 @@ pub async fn call_once<T: Attempts>(attempts: &T, call: Call, mut cancel: Cancel
     make(attempts, call, None, &mut cancel).await.sample
 }
 
+/// Makes one call, so long after its planned moment; `None` for one that our side ended.
+pub async fn call_late<T: Attempts>(
+    attempts: &T,
+    call: Call,
+    lag: Duration,
+    mut cancel: Cancel,
+) -> Option<Sample> {
+    let now = tokio::time::Instant::now().into_std();
+    let made = make(attempts, call, now.checked_sub(lag), &mut cancel).await;
+    (!made.called_off).then_some(made.sample)
+}
+
 /// A call that was made.
 pub(super) struct Made {
     pub(super) sample: Sample,

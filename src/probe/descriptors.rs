@@ -14,7 +14,7 @@ const MOST: u64 = 32 * 1024;
 /// Does what the limit of the process allows; there is nothing to report where that is too little,
 /// since calls without a socket will say so.
 #[cfg(target_os = "linux")]
-pub(super) async fn make_room(calls: u64) {
+pub(crate) async fn make_room(calls: u64) {
     use std::fs::File;
     use std::iter::successors;
 
@@ -39,7 +39,7 @@ pub(super) async fn make_room(calls: u64) {
 
 /// Other systems do not wait where their tables grow.
 #[cfg(not(target_os = "linux"))]
-pub(super) async fn make_room(_calls: u64) {}
+pub(crate) async fn make_room(_calls: u64) {}
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]

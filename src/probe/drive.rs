@@ -12,10 +12,11 @@ use super::call::Said;
 use super::cancel::{Cancel, CancelSwitch, cancel_pair};
 use super::descriptors::make_room;
 use super::endpoint::Endpoint;
-use super::pace::{Finished, Pacing};
+use super::pace::{Finished, Pacing, most_open};
 use super::self_check::{LoopProbe, Starts};
 use super::transport::Transport;
 use crate::evidence::{CloseReason, Sample, SelfCheck};
+use crate::measure::purse::Allowance;
 use crate::plan::{Cell, Sampling};
 
 /// How long calls under way may still finish once no more are started.
@@ -38,6 +39,9 @@ pub struct Job<'a, T = Transport> {
     pub run_id: &'a str,
     /// Index to begin with: those before it are on record already.
     pub skip: u64,
+    /// What calls may cost; nothing is counted without. A call that does not fit any more is not
+    /// started, and none after it.
+    pub allowance: Option<Allowance>,
     /// Who hears what was said in a call, right before its sample goes to the sink; nobody, and then
     /// no answer is kept.
     pub aside: Option<Aside<'a>>,
@@ -84,7 +88,7 @@ pub async fn drive<T: Attempts>(
     let sampling = job.sampling;
     let aside = job.aside;
     let calls = sampling.max_samples.saturating_add(sampling.warmup.into());
-    make_room(calls.min(sampling.concurrency.into())).await;
+    make_room(calls.min(most_open(job.cell, sampling).into())).await;
     let (stop, stopped) = cancel_pair();
     let (off, called_off) = cancel_pair();
     // Whoever drops this future ends its calls too.
@@ -103,6 +107,7 @@ pub async fn drive<T: Attempts>(
             endpoint: job.endpoint,
             run_id: job.run_id.to_owned(),
             skip: job.skip,
+            allowance: job.allowance,
             aloud: job.aside.is_some(),
             stop: stopped,
             off: called_off,
@@ -152,17 +157,22 @@ pub async fn drive<T: Attempts>(
     let started = pacing.await;
     let check = watching.await;
     let error = match (&started, &check) {
-        (Ok(started), Ok(_)) if *started == tally.calls => None,
-        (Ok(started), Ok(_)) => Some(format!(
-            "{} of {started} calls broke off inside the probe",
-            started.saturating_sub(tally.calls)
+        (Ok(paced), Ok(_)) if paced.started == tally.calls => None,
+        (Ok(paced), Ok(_)) => Some(format!(
+            "{} of {} calls broke off inside the probe",
+            paced.started.saturating_sub(tally.calls),
+            paced.started
         )),
         (Err(panic), _) | (_, Err(panic)) => Some(format!("the probe broke off: {panic}")),
     };
     Driven {
         reason: match error {
             Some(_) => CloseReason::Failed,
-            None => ended.unwrap_or(CloseReason::Budget),
+            None => ended.unwrap_or(if started.is_ok_and(|paced| paced.out_of_money) {
+                CloseReason::Limit
+            } else {
+                CloseReason::Budget
+            }),
         },
         abandoned: tally.abandoned,
         self_check: check.map_or_else(

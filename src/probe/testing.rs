@@ -94,6 +94,7 @@ pub(super) fn cell() -> Cell {
             params: serde_json::Map::new(),
             expect: Expect::default(),
             calibration: None,
+            concurrency: None,
         },
         objectives: Vec::new(),
         id: "cell".to_owned(),

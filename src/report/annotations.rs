@@ -30,7 +30,7 @@ pub fn github(document: &Document<'_>, in_repository: &dyn Fn(&str) -> String) -
             let mut message = format!(
                 "{}: {}",
                 standing_word(standing, verdict.decision),
-                said(cell.summary, objective, verdict)
+                said(&cell.summary.judging, objective, verdict)
             );
             if let Some(why) = explain(cell.evidence, objective, verdict) {
                 let _ = write!(message, "\nlook at: {}\n{}", why.place(), why.shown_by());

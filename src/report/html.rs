@@ -1,11 +1,18 @@
 //! For a browser: one self-contained page with tables, distributions against their limits, and the
 //! waterfalls of failing samples. Asks for nothing over the network and runs no script.
 
+mod charts;
 mod plot;
+mod scoreboard;
+mod signoff;
+
+pub use scoreboard::scoreboard;
+pub use signoff::sign_off;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::curves::Curves;
+use super::distribution::Distribution;
 use super::document::{Cell, Document, Standing, heading};
 use super::explain::{address_of, explain};
 use super::said::said;
@@ -23,6 +30,19 @@ const WATERFALLS: usize = 6;
 /// The whole page. `curves` belong to the cells, in their order; a cell beyond their end has none.
 pub fn render(document: &Document<'_>, curves: &[Curves]) -> String {
     let overall = document.overall();
+    let heading = html! { "relayproof: " span class=(overall.as_str()) { (heading(overall)) } };
+    let body = html! {
+        (contents(document))
+        @for (index, cell) in document.cells.iter().enumerate() {
+            (section(index, *cell, curves.get(index)))
+        }
+        (unmeasured(document))
+    };
+    page(&heading, &body, env!("CARGO_PKG_VERSION"))
+}
+
+/// A whole page; its title is the text of its heading.
+fn page(heading: &Markup, body: &Markup, version: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -33,25 +53,34 @@ pub fn render(document: &Document<'_>, curves: &[Curves]) -> String {
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
                 link rel="icon" href="data:,";
-                title { "relayproof: " (heading(overall)) }
+                title { (PreEscaped(untagged(&heading.0))) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
-                    h1 { "relayproof: " span class=(overall.as_str()) { (heading(overall)) } }
-                    (contents(document))
-                    @for (index, cell) in document.cells.iter().enumerate() {
-                        (section(index, *cell, curves.get(index)))
-                    }
-                    (unmeasured(document))
-                    footer {
-                        p { "Made by relayproof " (env!("CARGO_PKG_VERSION")) " from the evidence alone." }
-                    }
+                    h1 { (heading) }
+                    (body)
+                    footer { p { "Made by relayproof " (version) " from the evidence alone." } }
                 }
             }
         }
     };
     page.into_string()
+}
+
+/// Markup without its tags; what was escaped stays so.
+fn untagged(markup: &str) -> String {
+    let mut inside = false;
+    let text = markup.chars().filter(|character| {
+        let was_inside = inside;
+        match character {
+            '<' => inside = true,
+            '>' => inside = false,
+            _ => {}
+        }
+        !was_inside && !inside
+    });
+    text.collect()
 }
 
 /// One line a cell, for pages with many.
@@ -92,7 +121,7 @@ fn section(index: usize, cell: Cell<'_>, curves: Option<&Curves>) -> Markup {
                                 td class="mark" { (mark(standing)) }
                                 td { code { (objective.text) } }
                                 td {
-                                    (said(summary, objective, verdict))
+                                    (said(&summary.judging, objective, verdict))
                                     @if let Some(why) = explain(cell.evidence, objective, verdict) {
                                         div class="why" {
                                             "Look at " (why.place()) ": " (why.shown_by()) ". "
@@ -108,7 +137,8 @@ fn section(index: usize, cell: Cell<'_>, curves: Option<&Curves>) -> Markup {
             }
             (outcomes(cell))
             @for (row, curve) in cell.rows().zip(curves.map(Curves::all).unwrap_or_default()) {
-                @if let Some(curve) = curve { (plot::distribution(row.0, row.1, curve)) }
+                @let shape = curve.as_ref().and_then(|it| Distribution::of(row.0, row.1, &it.values, it.failed));
+                @if let Some(shape) = shape { (plot::distribution(&shape)) }
             }
             (waterfalls(cell))
             p class="rule" { "Spec " code { (summary.spec_source) } ", evidence " code { (cell.path) } }

@@ -9,6 +9,7 @@ use super::document::Document;
 use super::explain::{Explanation, explain, trace_url};
 use crate::attribution::groups::Group;
 use crate::evidence::{Evidence, Header};
+use crate::observation::steers;
 use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
@@ -28,6 +29,25 @@ pub fn render(document: &Document<'_>) -> Value {
         "cells": cells,
         "unmeasured": document.unmeasured,
     })
+}
+
+/// The text of a JSON document without a character that could steer a terminal, and with a line feed
+/// at its end.
+///
+/// JSON itself demands that of the first 32 characters only; between the quotes, `\u` escapes mean
+/// the same to every reader.
+pub fn harmless(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        if character != '\n' && steers(character) {
+            // All of them are in the plane that four digits reach.
+            escaped.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.push('\n');
+    escaped
 }
 
 fn cell(evidence: &Evidence, summary: &Summary) -> Value {

@@ -10,8 +10,10 @@ use quick_junit::{
 use super::document::{Cell, Document, Standing};
 use super::explain::explain;
 use super::said::said;
+use crate::plan::window::shown;
 use crate::spec::objective::Objective;
-use crate::verdict::Verdict;
+use crate::verdict::campaign::{Campaign, Pool, Role, Row};
+use crate::verdict::{Decision, Inconclusive, Overall, Verdict};
 
 /// The whole document: a suite for each cell, a case for each objective.
 ///
@@ -40,6 +42,79 @@ pub fn render(document: &Document<'_>) -> Result<String, SerializeError> {
     report.to_string()
 }
 
+/// A soak: a suite for each relay, model and workload, a case for each row that decides.
+///
+/// # Errors
+/// When it cannot be written as XML.
+pub fn campaign(campaign: &Campaign) -> Result<String, SerializeError> {
+    let mut report = Report::new("relayproof");
+    for pool in &campaign.pools {
+        let mut suite = TestSuite::new(pool.name.as_str());
+        for (name, value) in [
+            ("spec", campaign.spec.clone()),
+            ("plan", campaign.plan_digest.clone()),
+            ("as_of", shown(campaign.as_of_unix_ns)),
+            ("final", campaign.is_final.to_string()),
+        ] {
+            suite.add_property(Property::new(name, value));
+        }
+        let deciding = pool.rows.iter().filter(|row| row.role != Role::Shown);
+        suite.add_test_cases(deciding.map(|row| row_case(pool, row)));
+        report.add_test_suite(suite);
+    }
+    report.to_string()
+}
+
+fn row_case(pool: &Pool, row: &Row) -> TestCase {
+    let verdict = &row.verdict;
+    let found = said(&pool.judging, &row.objective, verdict);
+    let broken = matches!(
+        verdict.decision,
+        Decision::Inconclusive(Inconclusive::InvalidRun | Inconclusive::NoData)
+    );
+    let standing = match row.comes_to(&pool.judging) {
+        Overall::Pass => None,
+        Overall::Violated => Some((NonSuccessKind::Failure, Standing::Violated)),
+        Overall::Inconclusive if !broken => Some((NonSuccessKind::Failure, Standing::Open)),
+        Overall::Inconclusive | Overall::Nothing => Some((NonSuccessKind::Error, Standing::Broken)),
+    };
+    let status = match standing {
+        None => TestCaseStatus::success(),
+        Some((kind, standing)) => {
+            let mut status = TestCaseStatus::non_success(kind);
+            status
+                .set_type(standing.as_str())
+                .set_message(found.as_str())
+                .set_description(format!("{row}: {found}\nrule: {}", verdict.rule));
+            status
+        }
+    };
+    let mut case = TestCase::new(row.to_string(), status);
+    case.set_classname(pool.name.as_str());
+    if standing.is_none() && verdict.decision != Decision::Pass {
+        case.set_system_out(format!("{}: {found}", row.role));
+    }
+    for (name, value) in [
+        ("n", verdict.n.to_string()),
+        ("failures", verdict.failures.to_string()),
+        ("missing", verdict.missing.to_string()),
+        ("required", verdict.required.to_string()),
+        ("lower", verdict.lower.to_string()),
+        ("upper", verdict.upper.to_string()),
+        ("rule", verdict.rule.clone()),
+        ("severity", row.objective.severity.to_string()),
+        ("role", row.role.to_string()),
+        ("votes", row.votes.to_string()),
+        ("planned_votes", row.planned_votes.to_string()),
+    ] {
+        case.add_property(Property::new(name, value));
+    }
+    if let Some(first) = row.failing.first() {
+        case.add_property(Property::new("trace_id", first.trace_id.as_str()));
+    }
+    case
+}
+
 fn suite(cell: Cell<'_>) -> TestSuite {
     let summary = cell.summary;
     let mut suite = TestSuite::new(summary.cell.as_str());
@@ -63,7 +138,7 @@ fn suite(cell: Cell<'_>) -> TestSuite {
 }
 
 fn case(cell: Cell<'_>, objective: &Objective, verdict: &Verdict, standing: Standing) -> TestCase {
-    let found = said(cell.summary, objective, verdict);
+    let found = said(&cell.summary.judging, objective, verdict);
     let explanation = explain(cell.evidence, objective, verdict);
     let mut status = match standing {
         Standing::Passed | Standing::Warned => TestCaseStatus::success(),

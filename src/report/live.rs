@@ -42,7 +42,10 @@ pub fn words(header: &Header, standing: &[Verdict], spent: Option<Cost>) -> Stri
             let _ = write!(text, ", {more} more");
             let left = more as f64 / header.sampling.rate_per_s.max(1e-6);
             parts.push(text);
-            parts.push(format!("about {} left", whole_time(left)));
+            // Calls that are held open start when the relay lets them.
+            if header.concurrency.is_none() {
+                parts.push(format!("about {} left", whole_time(left)));
+            }
         } else {
             parts.push(text);
         }

@@ -67,7 +67,7 @@ fn section(cell: Cell<'_>) -> String {
             "| {} | `{}` | {} |",
             mark(standing),
             coded(&objective.text),
-            escaped(&said(summary, objective, verdict)),
+            escaped(&said(&summary.judging, objective, verdict)),
         );
     }
     for (objective, verdict, _) in cell.failing() {
@@ -107,7 +107,7 @@ const fn mark(standing: Standing) -> &'static str {
 }
 
 /// A text that is shown as it is: no markup, no cell border, no second line.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -126,7 +126,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// A text between backticks, inside a table too.
-fn coded(text: &str) -> String {
+pub(super) fn coded(text: &str) -> String {
     text.replace(['`', '\n', '\r'], " ").replace('|', "\\|")
 }
 

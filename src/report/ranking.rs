@@ -30,7 +30,7 @@ pub struct Table<'a> {
 }
 
 /// What the score is, in words: `z = 1.959964 (two-sided 95%)`.
-fn score_words(score: Score) -> String {
+pub(super) fn score_words(score: Score) -> String {
     let sides = match score.sides {
         Sides::One => "one-sided",
         Sides::Two => "two-sided",
@@ -40,7 +40,7 @@ fn score_words(score: Score) -> String {
 }
 
 /// What the share is of.
-fn asked(question: &Question) -> String {
+pub(super) fn asked(question: &Question) -> String {
     let metric = question.metric();
     match metric.unit() {
         Unit::YesNo if metric == Metric::Interruption => {
@@ -55,6 +55,11 @@ fn asked(question: &Question) -> String {
             format!("share of samples within the bound; {}", metric.definition())
         }
     }
+}
+
+/// The shortest names that tell the ranked cells apart, in their order.
+pub(super) fn names_of(ranking: &Ranking<'_>) -> Vec<String> {
+    names(ranking.ranked.iter().map(|it| it.tallied))
 }
 
 /// A ranking for a terminal, in eighty columns.
@@ -72,7 +77,7 @@ pub fn text(table: &Table<'_>) -> String {
     let scored = format!("score: lower end of Wilson's interval, {words}");
     wrap(&mut out, "  ", "  ", &scored);
     out.push('\n');
-    let names = names(ranking.ranked.iter().map(|it| it.tallied));
+    let names = names_of(ranking);
     rows(&mut out, ranking, &names);
     if !ranking.neighbours.is_empty() {
         out.push('\n');
@@ -189,7 +194,7 @@ fn between(out: &mut String, ranking: &Ranking<'_>, names: &[String]) {
 }
 
 /// Why one that looks no worse than the one above it is below.
-fn why_below(it: &Ranked<'_>, at: usize, names: &[String]) -> Option<String> {
+pub(super) fn why_below(it: &Ranked<'_>, at: usize, names: &[String]) -> Option<String> {
     let outrank = it.outrank?;
     let (own, above) = (names.get(at)?, names.get(outrank.above)?);
     let tally = it.counts.tally;
@@ -214,32 +219,38 @@ fn why_below(it: &Ranked<'_>, at: usize, names: &[String]) -> Option<String> {
 
 /// What the prices mean, and which are only bounds.
 fn money(out: &mut String, ranking: &Ranking<'_>, names: &[String]) {
+    let mut said = prices(ranking, names).into_iter();
+    if let Some(meaning) = said.next() {
+        wrap(out, "  ", "    ", &meaning);
+    }
+    for it in said {
+        wrap(out, "    ", "      ", &it);
+    }
+}
+
+/// What the prices mean, then which are unknown or only bounds; nothing where there are none.
+pub(super) fn prices(ranking: &Ranking<'_>, names: &[String]) -> Vec<String> {
     let paid = || ranking.ranked.iter().map(|it| &it.tallied.paid);
     if paid().all(|it| it.cost.is_none()) {
-        return;
+        return Vec::new();
     }
-    wrap(
-        out,
-        "  ",
-        "    ",
+    let mut said = vec![
         "USD/Mtok: US dollars for a million output tokens of usable answers, the unusable ones \
-         paid as well",
-    );
+         paid as well"
+            .to_owned(),
+    ];
     for (paid, name) in paid().zip(names) {
-        let Some(cost) = paid.cost else {
-            let said = format!("{name}: no price in its spec");
-            wrap(out, "    ", "      ", &said);
-            continue;
-        };
-        if cost.unknown > 0 {
-            let said = format!(
+        match paid.cost {
+            None => said.push(format!("{name}: no price in its spec")),
+            Some(cost) if cost.unknown > 0 => said.push(format!(
                 "{name}: the cost of {} of {} is unknown (no final usage), not 0",
                 cost.unknown,
                 counted(cost.known + cost.unknown, "sample"),
-            );
-            wrap(out, "    ", "      ", &said);
+            )),
+            Some(_) => {}
         }
     }
+    said
 }
 
 /// All rankings as one document.
@@ -260,7 +271,7 @@ pub fn json(tables: &[Table<'_>], score: Score) -> Value {
 
 fn one(table: &Table<'_>) -> Value {
     let ranking = &table.ranking;
-    let names = names(ranking.ranked.iter().map(|it| it.tallied));
+    let names = names_of(ranking);
     let name = |at: usize| names.get(at).cloned().unwrap_or_default();
     let relays: Vec<Value> = ranking
         .ranked

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use crate::measure::metric::Metric;
 use crate::measure::words;
-use crate::plan::{Mode, OnInconclusive};
+use crate::plan::{Judging, Mode, OnInconclusive};
 use crate::spec::objective::{Objective, Severity, Statistic};
-use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
+use crate::verdict::{Decision, Inconclusive, Verdict};
 
 /// All of it on one line, without the objective and the decision.
-pub(super) fn said(summary: &Summary, objective: &Objective, verdict: &Verdict) -> String {
+pub(super) fn said(judging: &Judging, objective: &Objective, verdict: &Verdict) -> String {
     let found = found(objective, verdict);
     let joint = if found.is_empty() { "" } else { "; " };
     let mut text = found;
@@ -31,7 +31,7 @@ pub(super) fn said(summary: &Summary, objective: &Objective, verdict: &Verdict) 
     }
     if let (Decision::Pass | Decision::Violated, Some(note)) = (verdict.decision, &verdict.note) {
         let _ = write!(text, "; {note}");
-    } else if verdict.decision == Decision::Pass && summary.judging.mode == Mode::Guard {
+    } else if verdict.decision == Decision::Pass && judging.mode == Mode::Guard {
         text.push_str("; shown to meet it");
     }
     if let Some(bursts) = &verdict.bursty {
@@ -47,8 +47,7 @@ pub(super) fn said(summary: &Summary, objective: &Objective, verdict: &Verdict) 
         Decision::Pass => false,
         Decision::Violated => objective.severity == Severity::Warn,
         Decision::Inconclusive(_) => {
-            objective.severity == Severity::Warn
-                || summary.judging.on_inconclusive == OnInconclusive::Warn
+            objective.severity == Severity::Warn || judging.on_inconclusive == OnInconclusive::Warn
         }
     };
     if lenient {
@@ -118,7 +117,7 @@ const fn how(metric: Metric) -> &'static str {
 }
 
 /// The observed statistic; for a share the counts say it all.
-fn observed(objective: &Objective, verdict: &Verdict) -> Option<String> {
+pub(super) fn observed(objective: &Objective, verdict: &Verdict) -> Option<String> {
     let name = match objective.statistic {
         Statistic::Quantile(ppm) => quantile_name(ppm),
         Statistic::Mean => "mean".to_owned(),
@@ -144,7 +143,7 @@ fn quantile_name(ppm: u32) -> String {
     }
 }
 
-fn why(reason: Inconclusive, verdict: &Verdict) -> String {
+pub(super) fn why(reason: Inconclusive, verdict: &Verdict) -> String {
     let words = match reason {
         Inconclusive::Budget => "all planned samples are used",
         Inconclusive::CannotPass => "can no longer pass with the planned samples",
@@ -153,7 +152,7 @@ fn why(reason: Inconclusive, verdict: &Verdict) -> String {
         Inconclusive::UndefinedMetric => "too many samples without a value",
         Inconclusive::Bursty => "failures come in bursts",
         Inconclusive::BaselineDown => "the baseline failed too",
-        Inconclusive::MissingSlots => "would pass without gaps",
+        Inconclusive::MissingSlots => "what is missing stands in the way of a pass",
         Inconclusive::NoData => "nothing was measured",
     };
     match &verdict.note {

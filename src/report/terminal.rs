@@ -10,16 +10,16 @@ use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Width of the first column: `INCONCLUSIVE` and two spaces.
-const FIRST: usize = 14;
+pub(super) const FIRST: usize = 14;
 /// Width of a line of a verdict.
 const COLUMNS: usize = 80;
 
 /// SGR codes, or nothing where colour is off.
 #[derive(Clone, Copy)]
-struct Paint(bool);
+pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
-    fn with(self, code: &str, text: &str) -> String {
+    pub(super) fn with(self, code: &str, text: &str) -> String {
         if self.0 {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
@@ -27,7 +27,7 @@ impl Paint {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(super) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
@@ -155,7 +155,7 @@ fn line(
     let text = format!(
         "{:<width$}  {}",
         objective.text,
-        said(summary, objective, verdict)
+        said(&summary.judging, objective, verdict)
     );
     let hanging = format!("\n{}", " ".repeat(indent + FIRST));
     let lines = folded(&text, COLUMNS - FIRST - indent);
@@ -164,7 +164,7 @@ fn line(
 
 /// A text as lines of at most so many characters: broken behind a comma or semicolon where there is
 /// one not too early, else between words.
-fn folded(text: &str, room: usize) -> Vec<&str> {
+pub(super) fn folded(text: &str, room: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some((end, _)) = rest.char_indices().nth(room) {

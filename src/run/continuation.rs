@@ -289,5 +289,6 @@ pub(super) fn of_cell(planned: &Planned, evidence: &Evidence) -> Option<Continue
         max_samples: plan.sampling.max_samples,
         max_tokens: plan.sampling.max_tokens,
         max_duration: plan.sampling.max_duration,
+        max_cost_usd: plan.sampling.max_cost_usd,
     })
 }

@@ -100,7 +100,7 @@ pub fn latest_runs(root: &Path) -> Vec<PathBuf> {
 }
 
 /// `relay-model-workload-1a2b3c4d`: readable, and unique by the cell's id.
-fn file_stem(cell: &Cell) -> String {
+pub(super) fn file_stem(cell: &Cell) -> String {
     let name = readable_stem(cell);
     format!("{name}-{}", cell.id.get(..8).unwrap_or(&cell.id))
 }
@@ -113,7 +113,7 @@ pub(super) fn readable_stem(cell: &Cell) -> String {
 }
 
 /// Keeps what every file system takes; a name that had to be cut keeps a hash of the whole.
-fn component(text: &str) -> String {
+pub(super) fn component(text: &str) -> String {
     let safe: String = text
         .chars()
         .map(|c| match c {

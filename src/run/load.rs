@@ -181,6 +181,11 @@ pub fn why_ignored(plan: &Plan, cell: &Cell) -> Option<Ignored> {
     {
         return Some(Ignored::Elsewhere(region.name.clone()));
     }
+    not_asked(cell)
+}
+
+/// Why the relay of a cell is not asked at all, wherever and whenever.
+pub fn not_asked(cell: &Cell) -> Option<Ignored> {
     if let Some(why) = &cell.ignored {
         return Some(Ignored::BySpec(why.clone()));
     }

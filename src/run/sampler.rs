@@ -9,17 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
+use super::header::{Origin, header};
 use super::target::{Target, TargetError};
-use super::{
-    CellOutcome, FolderError, Planned, Progress, Runner, continuation, history, host_name,
-};
-use crate::evidence::{
-    Close, CloseReason, Evidence, EvidenceError, Fingerprint, Header, Line, SCHEMA, Sample, Writer,
-};
+use super::{CellOutcome, FolderError, Planned, Progress, Runner, continuation, history};
+use crate::evidence::{Close, CloseReason, Evidence, EvidenceError, Line, Sample, Writer};
 use crate::measure::cost::Cost;
-use crate::plan::{Cell, OtelSettings};
+use crate::measure::purse::{Allowance, Purse, Tariff};
+use crate::plan::Cell;
 use crate::probe::call::Said;
 use crate::probe::clock::Clock;
 use crate::probe::drive::{Driven, Job, drive};
@@ -89,7 +85,15 @@ pub(super) async fn settle(
             (writer, Evidence { torn, ..evidence })
         }
         None => {
-            let mut header = header(runner, planned, cell, &target);
+            let origin = Origin {
+                run_id: runner.folder.id().to_owned(),
+                started_unix_ns: Clock::start().unix_ns(),
+                base_url: target.endpoint.base().to_owned(),
+                trace_url: runner
+                    .watch
+                    .trace_url(planned.plan.otel.trace_url.as_deref()),
+            };
+            let mut header = header(&planned.plan, cell, origin);
             header.earlier_runs = history::not_passed(runner.folder, &planned.plan, cell);
             (Writer::create(&path, &header)?, Evidence::new(header))
         }
@@ -114,6 +118,7 @@ pub(super) async fn settle(
             endpoint: target.endpoint,
             run_id: &run_id,
             skip: recorder.next_index(),
+            allowance: allowance(planned, cell, &recorder.evidence),
             aside: aloud.then_some(&said),
         };
         drive(job, runner.cancel.clone(), &mut |sample| {
@@ -131,6 +136,26 @@ pub(super) async fn settle(
         path,
         sampled_here: true,
     })
+}
+
+/// What is left of the cell's part of the cost limit, after what is on record.
+///
+/// Slots before the last one on record that have no sample were sent and lost, and calls that were
+/// called off were sent as well. Those that were open behind the last one when a process was killed
+/// nobody knows of.
+fn allowance(planned: &Planned, cell: &Cell, evidence: &Evidence) -> Option<Allowance> {
+    let allowance = Allowance {
+        purse: Purse::new(planned.plan.cost_cap_of(cell)?),
+        tariff: Tariff::of(cell)?,
+    };
+    let counted = evidence.samples.iter().filter(|it| !it.warmup);
+    let (there, next) = counted.fold((0_u64, 0_u64), |(there, next), sample| {
+        (there + 1, next.max(sample.index.saturating_add(1)))
+    });
+    let closes = evidence.earlier.iter().chain(&evidence.close);
+    let abandoned: u64 = closes.map(|close| close.abandoned).sum();
+    allowance.spend(&evidence.samples, abandoned.max(next.saturating_sub(there)));
+    Some(allowance)
 }
 
 /// Writes, judges and announces samples as they come.
@@ -230,7 +255,10 @@ impl<'a> Recorder<'a> {
             reason: match driven.reason {
                 ended @ (CloseReason::Interrupted | CloseReason::Failed) => ended,
                 _ if self.judge.is_decided() => CloseReason::Decided,
-                ended @ (CloseReason::Decided | CloseReason::Budget | CloseReason::Limit) => ended,
+                ended @ (CloseReason::Decided
+                | CloseReason::Budget
+                | CloseReason::Limit
+                | CloseReason::Paused) => ended,
             },
             at_unix_ns: Clock::start().unix_ns(),
             abandoned: driven.abandoned,
@@ -284,63 +312,5 @@ impl Syncing {
 impl Drop for Syncing {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-fn header(runner: &Runner<'_>, planned: &Planned, cell: &Cell, target: &Target) -> Header {
-    let plan = &planned.plan;
-    Header {
-        schema: SCHEMA,
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        run_id: runner.folder.id().to_owned(),
-        started_unix_ns: Clock::start().unix_ns(),
-        host: host_name(),
-        spec_name: plan.name.clone(),
-        spec_source: plan.source.clone(),
-        spec_sha256: plan.spec_sha256.clone(),
-        plan_digest: plan.digest.clone(),
-        core_digest: plan.core_digest.clone(),
-        cell_id: cell.id.clone(),
-        cell: cell.name(),
-        relay: cell.relay.name.clone(),
-        model: cell.model.clone(),
-        workload: cell.workload.name.clone(),
-        base_url: target.endpoint.base().to_owned(),
-        protocol: cell.relay.protocol,
-        transport: cell.relay.transport,
-        stream: cell.relay.stream,
-        max_tokens: cell.max_tokens(),
-        prompt: cell
-            .workload
-            .messages
-            .iter()
-            .map(|message| Fingerprint {
-                role: message.role.clone(),
-                chars: message.content.chars().count() as u64,
-                sha256: Sha256::digest(message.content.as_bytes())
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect(),
-            })
-            .collect(),
-        sampling: cell.sampling(&plan.sampling),
-        judge: plan.judge.clone(),
-        otel: OtelSettings {
-            trace_url: runner.watch.trace_url(plan.otel.trace_url.as_deref()),
-            ..plan.otel.clone()
-        },
-        objectives: cell.objectives.clone(),
-        price: cell.price,
-        seal_allowance_ppm: cell.seal_allowance_ppm(),
-        spec_cells: Some(plan.cells.len() as u64),
-        propagation: cell.relay.propagate,
-        earlier_runs: Vec::new(),
-        segment: None,
-        region: cell.region.as_ref().map(|region| region.name.clone()),
-        regions: plan.regions.clone(),
-        windows: plan.windows.clone(),
-        beside: cell.beside.clone(),
-        pair_ppm: cell.pair_ppm(plan.pair_ppm),
-        calibration: cell.workload.calibration.is_some(),
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::plan::{Cell, Endpoint as Place, Simulate};
+use crate::plan::{Cell, Endpoint as Place, Overload, Simulate};
 use crate::probe::endpoint::{self, Endpoint, EndpointError};
 use crate::probe::key::{self, KeyError};
 use crate::probe::transport::{Dial, DialError, Transport};
@@ -170,6 +170,11 @@ async fn embedded(settings: &Simulate, seed: u64) -> io::Result<sim::Relay> {
         tokens: settings.tokens,
         tls: settings.tls,
         faults,
+        capacity: settings.capacity,
+        overload: match settings.overload {
+            Overload::Queue => sim::Overload::Queue,
+            Overload::Reject => sim::Overload::Reject,
+        },
         seed,
         ..sim::Settings::default()
     })

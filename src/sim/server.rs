@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::Overload;
 use super::damage::{self, Turn};
 use super::draw::{Draw, Tries};
 use super::fault::Fault;
@@ -36,6 +37,13 @@ const PEER_LIMIT: Duration = Duration::from_secs(60);
 /// How long a client may take to answer a FIN with its own.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
+/// What a request beyond the capacity is answered.
+const TOO_MANY: Fault = Fault::Status {
+    code: 429,
+    recover_after: None,
+    retry_after_s: None,
+};
+
 /// Pause after a failed accept, which is a lack of descriptors that only time cures.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -47,6 +55,8 @@ pub(super) struct Server {
     pub(super) tokens: u32,
     pub(super) draw: Draw,
     pub(super) playbill: Playbill,
+    /// How many answers there may be at a time; `None` where there is no bound.
+    pub(super) capacity: Option<Capacity>,
     pub(super) tries: Mutex<Tries>,
     pub(super) pace: Pace,
     pub(super) log: Arc<Log>,
@@ -54,6 +64,13 @@ pub(super) struct Server {
     pub(super) stop: Notify,
     /// Makes the ids of two relays differ.
     pub(super) salt: RandomState,
+}
+
+/// How many answers there may be at a time.
+#[derive(Debug)]
+pub(super) struct Capacity {
+    pub(super) free: Arc<Semaphore>,
+    pub(super) overload: Overload,
 }
 
 /// A connection whose socket can be reached through its encryption.
@@ -77,6 +94,17 @@ impl Wire for TlsStream<TcpStream> {
 struct Reply {
     script: Arc<Script>,
     served: Option<Served>,
+    turn: Turnstile,
+}
+
+/// Whether an answer may begin.
+enum Turnstile {
+    /// It takes nobody's place.
+    Open,
+    /// It has a place, for as long as it lasts.
+    Taken(OwnedSemaphorePermit),
+    /// It waits for a place.
+    Waiting(Arc<Semaphore>),
 }
 
 impl Server {
@@ -149,11 +177,29 @@ impl Server {
         bell: &Arc<Notify>,
         reply: Reply,
     ) -> io::Result<End> {
-        let Reply { script, served } = reply;
-        let start = served.as_ref().map_or_else(now, |served| served.arrival);
+        let Reply {
+            script,
+            served,
+            turn,
+        } = reply;
+        let mut start = served.as_ref().map_or_else(now, |served| served.arrival);
         let mut recording =
             served.map(|served| Recording::start(&self.log, served, script.first_token()));
-        for (at, bytes) in script.writes() {
+        let mut place = match turn {
+            Turnstile::Open => None,
+            Turnstile::Taken(place) => Some(place),
+            Turnstile::Waiting(free) => tokio::select! {
+                biased;
+                () = inbox.left(wire) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                place = free.acquire_owned() => {
+                    start = now();
+                    // The semaphore is never closed.
+                    place.ok()
+                }
+            },
+        };
+        let mut writes = script.writes().peekable();
+        while let Some((at, bytes)) = writes.next() {
             let due = start + at;
             if due > now() {
                 let mut time = pin!(self.pace.until(due, bell));
@@ -162,6 +208,10 @@ impl Server {
                     () = &mut time => {}
                     () = inbox.left(wire) => return Err(io::ErrorKind::ConnectionAborted.into()),
                 }
+            }
+            if writes.peek().is_none() && script.end() != End::Hang {
+                // Whoever has the whole answer may ask again at once, and finds the place free.
+                place = None;
             }
             timeout(PEER_LIMIT, async {
                 wire.write_all(bytes).await?;
@@ -178,6 +228,7 @@ impl Server {
         if script.end() == End::Hang {
             inbox.drain(wire).await;
         }
+        drop(place);
         Ok(script.end())
     }
 
@@ -192,6 +243,7 @@ impl Server {
                     return Reply {
                         script,
                         served: Some(served),
+                        turn: Turnstile::Open,
                     };
                 }
                 Billed::Nothing => return Reply::plain(refused(404, "no such case")),
@@ -222,7 +274,8 @@ impl Server {
             }
         };
         let key = self.draw.key(&request.body);
-        let fault = self.fault(key, ask.stream);
+        let (turn, overloaded) = self.turn();
+        let fault = overloaded.as_ref().or_else(|| self.fault(key, ask.stream));
         let unix = self.log.unix(arrival);
         let id = format!(
             "{}{:016x}",
@@ -251,6 +304,21 @@ impl Server {
         Reply {
             script: Arc::new(script),
             served: Some(served),
+            turn,
+        }
+    }
+
+    /// Whether the next answer may begin, and what is said to a request that has come too much.
+    fn turn(&self) -> (Turnstile, Option<Fault>) {
+        let Some(Capacity { free, overload }) = &self.capacity else {
+            return (Turnstile::Open, None);
+        };
+        match overload {
+            Overload::Queue => (Turnstile::Waiting(Arc::clone(free)), None),
+            Overload::Reject => match Arc::clone(free).try_acquire_owned() {
+                Ok(place) => (Turnstile::Taken(place), None),
+                Err(_) => (Turnstile::Open, Some(TOO_MANY)),
+            },
         }
     }
 
@@ -296,6 +364,7 @@ impl Reply {
         Self {
             script: Arc::new(script),
             served: None,
+            turn: Turnstile::Open,
         }
     }
 }

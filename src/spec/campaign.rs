@@ -361,6 +361,13 @@ fn soak(parts: &Parts<'_>, settings: &Settings, duration: Duration) -> Option<Sp
             "`warmup` with `mode: soak`",
             "leave `warmup` out: each sample stands for its moment",
         )
+    } else if parts.holds_open {
+        (
+            parts.place("workloads"),
+            "the calls of a soak start at planned moments",
+            "`concurrency` with `mode: soak`",
+            "leave `concurrency` out, or hold calls open in a spec of its own that runs now",
+        )
     } else if settings.scope == Some(Scope::Run) {
         (
             parts.judge(),
@@ -401,6 +408,8 @@ pub(super) struct Parts<'a> {
     pub(super) windows: &'a [Window],
     pub(super) regions: &'a [Region],
     pub(super) baseline: Option<&'a Baseline>,
+    /// Whether a workload holds calls open instead of starting them at a rate.
+    pub(super) holds_open: bool,
 }
 
 impl Parts<'_> {

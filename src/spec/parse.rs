@@ -159,6 +159,9 @@ fn document(r: &Reader<'_>, root: &Node, env: interpolate::Env<'_>) -> Option<Dr
         windows: &windows,
         regions: &regions,
         baseline: baseline.as_ref(),
+        holds_open: workloads
+            .as_ref()
+            .is_some_and(|all| all.iter().any(|it| it.concurrency.is_some())),
     };
     campaign::check_relays(r, &relays, &parts);
     let calibrated = baseline.as_ref().is_some_and(|it| it.calibration.is_some());

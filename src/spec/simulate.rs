@@ -7,7 +7,8 @@ use super::error::{SpecError, did_you_mean, listed};
 use super::quantity;
 use super::reader::{Item, Reader};
 use super::tree::Value;
-use crate::plan::{PlannedFault, Simulate};
+use super::workload::MOST_STREAMS;
+use crate::plan::{Overload, PlannedFault, Simulate};
 
 /// Each fault with the parameters that it takes.
 pub(crate) const FAULTS: &[(&str, &[&str])] = &[
@@ -54,9 +55,31 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Simulate> {
             .get(r, "faults")
             .and_then(|item| faults(r, &item))
             .unwrap_or_default(),
+        capacity: map
+            .get(r, "capacity")
+            .and_then(|item| item.small(r, 1, MOST_STREAMS)),
+        overload: Overload::default(),
     };
+    let has_capacity = map.has("capacity");
+    let overload = map.get(r, "overload").and_then(|item| {
+        let read = item.choice(r, Overload::ALL, |it| it.as_str())?;
+        if read == Overload::Reject && !has_capacity {
+            return r.refuse(
+                SpecError::new(
+                    item.key_span.clone(),
+                    format!("`{}` needs a capacity", item.path),
+                )
+                .label("nothing is ever too much")
+                .help("add `capacity: 8`: the most answers at a time"),
+            );
+        }
+        Some(read)
+    });
     map.close(r, &[]);
-    Some(settings)
+    Some(Simulate {
+        overload: overload.unwrap_or_default(),
+        ..settings
+    })
 }
 
 fn faults(r: &Reader<'_>, item: &Item<'_>) -> Option<Vec<PlannedFault>> {

@@ -31,6 +31,7 @@ pub(super) fn built_in() -> Workload {
         params: Map::from_iter([("max_tokens".to_owned(), MAX_TOKENS.into())]),
         expect: Expect::default(),
         calibration: None,
+        concurrency: None,
     }
 }
 
@@ -53,8 +54,12 @@ pub(crate) fn calibration(samples: u64) -> Workload {
         ]),
         expect: Expect::default(),
         calibration: Some(samples),
+        concurrency: None,
     }
 }
+
+/// Most calls that a workload may hold open.
+pub(crate) const MOST_STREAMS: u32 = 10_000;
 
 /// Reads one workload.
 pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
@@ -85,6 +90,9 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
     if let Some(conditions) = conditions.filter(|_| unasked) {
         refuse_idle_allowance(r, &conditions);
     }
+    let concurrency = map
+        .get(r, "concurrency")
+        .and_then(|item| item.small(r, 1, MOST_STREAMS));
     map.close(r, &["messages_file", "weight", "tags"]);
     if dialect::BUDGETS
         .iter()
@@ -98,6 +106,7 @@ pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Workload> {
         params,
         expect,
         calibration: None,
+        concurrency,
     })
 }
 

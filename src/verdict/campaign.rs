@@ -8,6 +8,8 @@ mod beside;
 mod count;
 mod coverage;
 mod decide;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod regions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +53,8 @@ pub struct Campaign {
     pub start_unix_ns: u64,
     /// When its last slot is due.
     pub end_unix_ns: u64,
-    /// What is looked at: slots after this moment are not due yet.
+    /// What is looked at: slots after this moment are not due yet. When all is over, the moment at
+    /// which it was, so that a later look at the same evidence says the same.
     pub as_of_unix_ns: u64,
     /// Whether all of it is over; until then nothing passes.
     pub is_final: bool,
@@ -285,7 +288,7 @@ pub fn judge_campaign(
         plan_digest: header.plan_digest.clone(),
         start_unix_ns: soak.start,
         end_unix_ns: soak.end,
-        as_of_unix_ns,
+        as_of_unix_ns: soak.as_of,
         is_final: soak.is_final(),
         bucket_s: header.judge.bucket.as_secs_f64(),
         min_days: header.judge.min_days,
@@ -363,11 +366,13 @@ impl<'a> Soak<'a> {
             let taken = cell.slots.iter().filter(|slot| slot.sample.is_some());
             stretches.extend(taken.map(|slot| stretch(slot.start, bucket)));
         }
+        let end = start.saturating_add(nanos(duration));
         Ok(Self {
             cells,
             start,
-            end: start.saturating_add(nanos(duration)),
-            as_of,
+            end,
+            // Once all is over it makes no difference how long ago.
+            as_of: as_of.min(end.saturating_add(nanos(CLOSING))),
             present,
         })
     }

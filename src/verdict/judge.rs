@@ -262,6 +262,7 @@ impl Judge {
         let stopped = match close.map(|close| close.reason) {
             None => Some("the evidence has no closing line: its run was cut off"),
             Some(CloseReason::Limit) => Some("a limit of the spec was reached"),
+            Some(CloseReason::Paused) => Some("its collector has ended, and the soak goes on"),
             Some(CloseReason::Interrupted) => Some("the run was interrupted"),
             Some(CloseReason::Failed) => Some("the run failed on our side"),
             Some(CloseReason::Decided) => Some("the other objectives were decided"),

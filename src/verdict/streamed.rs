@@ -26,7 +26,9 @@ pub fn judge_file(path: &Path) -> Result<(Evidence, Summary), EvidenceError> {
                 counts.count(&sample);
                 evidence.pass_over();
             }
-            Line::Close(_) | Line::Continued(_) => evidence.push(line),
+            Line::Close(_) | Line::Continued(_) | Line::Session(_) | Line::Skipped(_) => {
+                evidence.push(line);
+            }
         }
     }
     evidence.torn = reader.is_torn();
@@ -129,6 +131,7 @@ mod tests {
                 max_samples: 60,
                 max_tokens: None,
                 max_duration: None,
+                max_cost_usd: None,
             };
             writer.continued(&continued).unwrap();
             second.iter().for_each(|one| writer.sample(one).unwrap());

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod capacity;
 mod client;
 mod faults;
 mod gemini;

@@ -107,6 +107,7 @@ pub(crate) fn header() -> Header {
         beside: None,
         pair_ppm: 0,
         calibration: false,
+        concurrency: None,
         windows: Vec::new(),
         regions: Vec::new(),
     }

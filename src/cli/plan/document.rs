@@ -90,6 +90,7 @@ fn cell(cell: &Cell, plan: &Plan, prospects: &Prospects) -> Value {
             Endpoint::Simulate(_) => None,
         },
         "ignored": cell.ignored,
+        "concurrency": cell.workload.concurrency,
         "max_calls": calls,
         "max_tokens": budget::tokens_of(cell, &plan.sampling),
         "max_cost_usd": budget::cost_of(cell, calls),

@@ -124,14 +124,26 @@ async fn run<F: Fn(u64) -> Answer + Send + Sync + 'static>(
     cancel: Cancel,
     script: F,
 ) -> (Driven, Vec<Sample>) {
-    let cell = cell();
+    run_of(&cell(), sampling, skip, enough, cancel, script).await
+}
+
+/// [`run`] of a cell of its own.
+async fn run_of<F: Fn(u64) -> Answer + Send + Sync + 'static>(
+    cell: &Cell,
+    sampling: &Sampling,
+    skip: u64,
+    enough: usize,
+    cancel: Cancel,
+    script: F,
+) -> (Driven, Vec<Sample>) {
     let job = Job {
-        cell: &cell,
+        cell,
         sampling,
         transport: StandIn::new(script),
         endpoint: endpoint(),
         run_id: "run",
         skip,
+        allowance: None,
         aside: None,
     };
     let mut samples = Vec::new();
@@ -180,6 +192,45 @@ async fn every_planned_call_becomes_a_sample() {
         assert_eq!(sample.attempts[0].observation.ending, Ending::Completed);
         assert_eq!(sample.trace_id.len(), 32);
     }
+}
+
+/// Ten calls a second by the plan, which a workload that holds four open does not follow.
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_holds_calls_open_starts_one_when_another_one_ends() {
+    let mut held = cell();
+    held.workload.concurrency = Some(4);
+    let limited = Sampling {
+        concurrency: 1,
+        ..sampling(40)
+    };
+    let begin = Instant::now();
+    let answer = |_| Answer::Whole(ms(300));
+    let (driven, samples) = run_of(&held, &limited, 0, ALL, never(), answer).await;
+    assert_eq!((driven.reason, samples.len()), (CloseReason::Budget, 40));
+    assert_eq!(
+        begin.elapsed().as_millis() / 10,
+        300,
+        "ten rounds of 300 ms"
+    );
+    assert_eq!(driven.self_check.late_starts, 0);
+    for sample in &samples {
+        assert!(sample.lag <= ms(2), "{:?}", sample.lag);
+        assert_eq!(sample.planned, Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_falls_silent_is_not_replaced_and_holds_up_no_other() {
+    let mut held = cell();
+    held.workload.concurrency = Some(2);
+    let silent = |n| match n {
+        0 => Answer::Silence,
+        _ => Answer::Whole(ms(100)),
+    };
+    let begin = Instant::now();
+    let (driven, samples) = run_of(&held, &sampling(11), 0, ALL, after(ms(5000)), silent).await;
+    assert_eq!((samples.len(), driven.abandoned), (10, 1));
+    assert!(begin.elapsed() >= ms(5000));
 }
 
 #[tokio::test(start_paused = true)]

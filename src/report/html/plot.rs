@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::super::curves::Curve;
+use super::super::distribution::Distribution;
 use crate::measure::{seconds, words};
 use crate::observation::Phase;
-use crate::spec::objective::{Objective, Op};
-use crate::verdict::Verdict;
 
 /// Size of a distribution's picture, and the room for its axes.
 const WIDTH: f64 = 640.0;
@@ -18,8 +16,6 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
-/// Points of a curve; more could not be told apart.
-const POINTS: usize = 240;
 
 /// Height of a waterfall's row, and where its bars begin and end.
 const ROW: f64 = 24.0;
@@ -32,10 +28,10 @@ struct Axes {
 }
 
 impl Axes {
-    fn of(sorted: &[f64], bound: f64) -> Self {
-        let positive = |value: f64| (value > 0.0).then_some(value);
-        let least = sorted.iter().copied().find_map(positive).unwrap_or(bound);
-        let most = sorted.last().copied().and_then(positive).unwrap_or(bound);
+    fn of(points: &[(f64, f64)], bound: f64) -> Self {
+        let positive = |(value, _): (f64, f64)| (value > 0.0).then_some(value);
+        let least = points.iter().copied().find_map(positive).unwrap_or(bound);
+        let most = points.last().copied().and_then(positive).unwrap_or(bound);
         Self {
             low: least.min(bound) / 1.3,
             high: most.max(bound) * 1.3,
@@ -74,43 +70,28 @@ impl Axes {
 
 /// The share of samples up to each value, with the limit, the share that it asks for, and the
 /// interval in which the true share lies.
-pub(super) fn distribution(objective: &Objective, verdict: &Verdict, curve: &Curve) -> Markup {
-    let mut sorted = curve.values.clone();
-    sorted.sort_by(f64::total_cmp);
-    let total = sorted.len() as f64 + curve.failed as f64;
-    if sorted.is_empty() || objective.bound.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-        return html! {};
-    }
-    let more_is_better = match objective.op {
-        Op::More | Op::AtLeast => true,
-        Op::Less | Op::AtMost => false,
-    };
-    // A failed sample is worse than any value: never reached on one side, below all on the other.
-    let below = if more_is_better {
-        curve.failed as f64
-    } else {
-        0.0
-    };
-    let axes = Axes::of(&sorted, objective.bound);
-    let mut path = format!("M{:.1} {:.1}", axes.x(axes.low), Axes::y(below / total));
-    let step = sorted.len().div_ceil(POINTS).max(1);
-    let last = sorted.len() - 1;
-    for (index, value) in sorted.iter().enumerate() {
-        if index % step == 0 || index == last {
-            let share = (below + index as f64 + 1.0) / total;
-            let _ = write!(path, "H{:.1}V{:.1}", axes.x(*value), Axes::y(share));
-        }
+pub(super) fn distribution(shape: &Distribution) -> Markup {
+    let axes = Axes::of(&shape.points, shape.bound);
+    let mut path = format!("M{:.1} {:.1}", axes.x(axes.low), Axes::y(shape.below()));
+    for (value, share) in &shape.points {
+        let _ = write!(path, "H{:.1}V{:.1}", axes.x(*value), Axes::y(*share));
     }
     let _ = write!(path, "H{:.1}", axes.x(axes.high));
-    let of_curve = |share: f64| if more_is_better { 1.0 - share } else { share };
+    let of_curve = |share: f64| {
+        if shape.more_is_better {
+            1.0 - share
+        } else {
+            share
+        }
+    };
     let (required, lower, upper) = (
-        of_curve(verdict.required),
-        of_curve(verdict.lower),
-        of_curve(verdict.upper),
+        of_curve(shape.required),
+        of_curve(shape.lower),
+        of_curve(shape.upper),
     );
-    let at = axes.x(objective.bound);
-    let unit = objective.metric.unit();
-    let failed = match curve.failed {
+    let at = axes.x(shape.bound);
+    let unit = shape.metric.unit();
+    let failed = match shape.failed {
         0 => String::new(),
         1 => " (1 failed)".to_owned(),
         more => format!(" ({more} failed)"),
@@ -118,11 +99,11 @@ pub(super) fn distribution(objective: &Objective, verdict: &Verdict, curve: &Cur
     html! {
         figure {
             figcaption {
-                code { (objective.text) } ": share of " (total) " samples" (failed) " that is at most a \
+                code { (shape.objective) } ": share of " (shape.total) " samples" (failed) " that is at most a \
                 value; dashed the limit and the share it asks for, thick where the true share lies"
             }
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-                aria-label={ "distribution of " (objective.metric) } {
+                aria-label={ "distribution of " (shape.metric) } {
                 @for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
                     path class="axis" d={ "M" (LEFT) " " (round(Axes::y(share))) "H" (WIDTH - RIGHT) } {}
                     text x=(LEFT - 6.0) y=(round(Axes::y(share) + 4.0)) text-anchor="end" {
@@ -167,6 +148,6 @@ pub(super) fn waterfall(rows: &[(Phase, Duration, Duration)], over: Duration) ->
 }
 
 /// A tenth of a pixel is as exact as a picture needs.
-fn round(value: f64) -> f64 {
+pub(super) fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

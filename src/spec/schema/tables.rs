@@ -3,11 +3,12 @@
 use super::{Key, Kind, Size, Table};
 use crate::dialect::Protocol;
 use crate::plan::{
-    ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Propagation, Scope, Stop,
-    Timing, Tokens, TransportKind, ZERO_FAILURE,
+    ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Overload, Propagation,
+    Scope, Stop, Timing, Tokens, TransportKind, ZERO_FAILURE,
 };
 use crate::spec::MOST_SAMPLES;
 use crate::spec::objective::Severity;
+use crate::spec::workload::MOST_STREAMS;
 
 /// Every map, in the order of the reference.
 pub(super) static ALL: &[&Table] = &[
@@ -501,6 +502,18 @@ pub(super) static SIMULATE: Table = table(
         )
         .shown("list of `{ NAME: PERCENTAGE, … }`")
         .example(r#"[{ "truncate": "2%", "after_tokens": 10 }]"#),
+        Key::new(
+            "capacity",
+            Kind::Whole(1, MOST_STREAMS as u64),
+            "most answers at a time",
+        )
+        .usual("no bound"),
+        Key::new(
+            "overload",
+            words!(Overload),
+            "what becomes of a call beyond the capacity: it waits for its turn, or is answered 429",
+        )
+        .usual("`queue`"),
     ]],
 );
 
@@ -528,6 +541,13 @@ pub(super) static WORKLOAD: Table = table(
         .usual("`{ max_tokens: 128 }`")
         .example(r#"{ "max_tokens": 120, "temperature": 0 }"#),
         Key::new("expect", Kind::Map(&EXPECT), "what an answer must be like"),
+        Key::new(
+            "concurrency",
+            Kind::Whole(1, MOST_STREAMS as u64),
+            "calls that are held open at all times, in place of starts at the rate: \
+             [ramp.md](ramp.md#a-promise-at-a-stated-load)",
+        )
+        .usual("starts at the rate"),
     ]],
 );
 

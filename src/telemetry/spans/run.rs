@@ -87,7 +87,7 @@ impl SuiteStatus {
         for (header, close, verdicts) in cells {
             let ended = close.is_some_and(|close| match close.reason {
                 CloseReason::Decided | CloseReason::Budget | CloseReason::Limit => true,
-                CloseReason::Interrupted | CloseReason::Failed => false,
+                CloseReason::Paused | CloseReason::Interrupted | CloseReason::Failed => false,
             });
             if !ended {
                 return Self::Aborted;
