@@ -171,7 +171,7 @@ fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<
                 match args.format {
                     Form::Markdown => signoff::markdown(&document),
                     Form::Html => html::sign_off(&document),
-                    _ => document.json()?,
+                    Form::Json | Form::Junit | Form::Github | Form::Gitlab => document.json()?,
                 }
             }
         },

@@ -168,11 +168,11 @@ pub async fn drive<T: Attempts>(
     Driven {
         reason: match error {
             Some(_) => CloseReason::Failed,
-            None => ended.unwrap_or(if started.is_ok_and(|paced| paced.out_of_money) {
-                CloseReason::Limit
-            } else {
-                CloseReason::Budget
-            }),
+            None => match (ended, started) {
+                (Some(reason), _) => reason,
+                (None, Ok(paced)) if paced.out_of_money => CloseReason::Limit,
+                (None, _) => CloseReason::Budget,
+            },
         },
         abandoned: tally.abandoned,
         self_check: check.map_or_else(

@@ -66,7 +66,7 @@ pub enum CountsError {
         text: String,
         /// Why.
         #[source]
-        source: ObjectiveError,
+        source: Box<ObjectiveError>,
     },
     /// An objective that is not about a share.
     #[error("`{text}` of `{cell}` is no share: counts say nothing about it")]
@@ -111,7 +111,7 @@ pub fn judge_counts(
             let objective = Objective::parse(bare).map_err(|source| CountsError::Objective {
                 cell: cell.to_owned(),
                 text: text.to_owned(),
-                source,
+                source: Box::new(source),
             })?;
             read.push((text, objective, rows));
         }

@@ -30,7 +30,7 @@ enum Http {
     /// The head is no HTTP, or too large: a client is not told which.
     BadHead,
     /// What came does not begin as HTTP does.
-    NoHttp,
+    OtherBytes,
     Closed,
 }
 
@@ -39,8 +39,8 @@ pub(super) fn before_head(error: &(dyn Error + 'static), progress: &Progress) ->
     let causes = causes(error);
     if progress.acquired() {
         return match causes.http {
-            Some(Http::NoHttp) if progress.is_plain() => Input::Lost(Loss::NoHttp),
-            Some(Http::BadHead | Http::NoHttp) => Input::Framing(FramingFault::Unspecified),
+            Some(Http::OtherBytes) if progress.is_plain() => Input::Lost(Loss::NoHttp),
+            Some(Http::BadHead | Http::OtherBytes) => Input::Framing(FramingFault::Unspecified),
             Some(Http::Closed) | None => Input::Lost(lost(causes)),
         };
     }
@@ -135,7 +135,7 @@ fn http(error: &hyper::Error) -> Option<Http> {
         // says so, and the head is a bad one again.
         let begins_otherwise = error.to_string() == "invalid HTTP version parsed";
         Some(if begins_otherwise {
-            Http::NoHttp
+            Http::OtherBytes
         } else {
             Http::BadHead
         })

@@ -127,11 +127,14 @@ pub(super) struct Gathered {
     pub(super) days: BTreeSet<Day>,
 }
 
+/// Samples of a day, and failures among them by whom to look at.
+type DayParties = (u64, BTreeMap<String, u64>);
+
 pub(super) fn gather(evidence: &[&Evidence], campaign: &Campaign, clock: &Clock) -> Gathered {
     let calendar = Calendar::days(&clock.zone);
     let day = |sample: &Sample| calendar.as_ref()?.day(sample.t0_unix_ns);
     let mut groups: BTreeMap<(&str, Party, Phase, Class), Group<'_>> = BTreeMap::new();
-    let mut days: BTreeMap<(&str, Day), (u64, BTreeMap<String, u64>)> = BTreeMap::new();
+    let mut days: BTreeMap<(&str, Day), DayParties> = BTreeMap::new();
     let mut requests: BTreeMap<&str, Failed<'_>> = BTreeMap::new();
     let mut uncounted = 0;
     for one in evidence {
@@ -271,12 +274,15 @@ impl Wrong {
     }
 }
 
+/// Broken before slow, then by time, cell, slot and id.
+type Order<'a> = (bool, u64, &'a str, u64, &'a str);
+
 /// Failed samples of one relay, the first of them kept.
 #[derive(Default)]
 struct Failed<'a> {
     all: u64,
     without_id: u64,
-    first: BTreeMap<(bool, u64, &'a str, u64, &'a str), (Wrong, &'a Sample)>,
+    first: BTreeMap<Order<'a>, (Wrong, &'a Sample)>,
 }
 
 impl<'a> Failed<'a> {
@@ -298,10 +304,7 @@ impl<'a> Failed<'a> {
     }
 
     fn listed(self, relay: &str) -> RequestIds {
-        let of = |((_, at, cell, index, _), (wrong, sample)): (
-            (bool, u64, &str, u64, &str),
-            (Wrong, &Sample),
-        )| {
+        let of = |((_, at, cell, index, _), (wrong, sample)): (Order<'_>, (Wrong, &Sample))| {
             let attempt = wrong.attempt(sample);
             let start = attempt.map_or(Duration::ZERO, |it| it.start);
             let start = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);

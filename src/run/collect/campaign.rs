@@ -112,7 +112,7 @@ pub(super) fn begin(folder: &Path, plan: &Plan, now: u64) -> Result<u64, Campaig
         started_unix_ns: plan
             .sampling
             .start_unix_ns
-            .unwrap_or(now.saturating_add(READY)),
+            .unwrap_or_else(|| now.saturating_add(READY)),
     };
     write(&path, &campaign).map_err(io("write", &path))?;
     Ok(campaign.started_unix_ns)

@@ -43,7 +43,7 @@ struct Record {
 enum Filed {
     /// Nothing is on file.
     Absent,
-    Parked(Parked),
+    Parked(Box<Parked>),
     Open(Box<Segments>),
 }
 
@@ -71,7 +71,7 @@ impl Records {
                     .chain(skipped)
                     .for_each(|index| settled.insert(index));
                 earlier(cell, &evidence);
-                Filed::Parked(segments.park())
+                Filed::Parked(Box::new(segments.park()))
             } else {
                 Filed::Absent
             };
@@ -163,7 +163,7 @@ impl Records {
         };
         if matches!(record.file, Filed::Absent) {
             let begun = Segments::create(&record.path, &header(), SEGMENT_BYTES)?;
-            record.file = Filed::Parked(begun.park());
+            record.file = Filed::Parked(Box::new(begun.park()));
         }
         if !record.announced {
             let session = self.session.clone();
@@ -199,7 +199,7 @@ impl Records {
             && let Some(record) = self.cells.get_mut(longest)
         {
             record.file = match mem::replace(&mut record.file, Filed::Absent) {
-                Filed::Open(file) => Filed::Parked(file.park()),
+                Filed::Open(file) => Filed::Parked(Box::new(file.park())),
                 other @ (Filed::Absent | Filed::Parked(_)) => other,
             };
         }
@@ -392,7 +392,7 @@ mod tests {
         records.sample(0, &sample(0, good()), &head).unwrap();
         let record = &mut records.cells[0];
         record.file = match mem::replace(&mut record.file, Filed::Absent) {
-            Filed::Open(file) => Filed::Parked(file.park()),
+            Filed::Open(file) => Filed::Parked(Box::new(file.park())),
             other => other,
         };
         let mut other = File::options().append(true).open(&path).unwrap();
