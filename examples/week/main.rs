@@ -1,6 +1,11 @@
 //! Writes the evidence of a week that never was, of two relays and two regions, to look at what is
 //! made of it: `cargo run --example week -- FOLDER [SAMPLES]`, then `relayproof judge FOLDER/*` and
 //! `relayproof report --format html FOLDER/*`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example talks to whoever runs it"
+)]
 
 mod made;
 

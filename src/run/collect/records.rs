@@ -393,7 +393,7 @@ mod tests {
         let record = &mut records.cells[0];
         record.file = match mem::replace(&mut record.file, Filed::Absent) {
             Filed::Open(file) => Filed::Parked(Box::new(file.park())),
-            other => other,
+            other @ (Filed::Absent | Filed::Parked(_)) => other,
         };
         let mut other = File::options().append(true).open(&path).unwrap();
         std::io::Write::write_all(&mut other, b"{}\n").unwrap();
