@@ -4,6 +4,8 @@
 #![cfg(feature = "harness")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not seen as tests")]
 
+#[path = "soak/verdicts.rs"]
+mod verdicts;
 #[path = "soak/virtual_time.rs"]
 mod virtual_time;
 #[path = "soak/week.rs"]
