@@ -65,7 +65,7 @@ fn script(cell: &Cell, slot: &Slot, at: u64) -> Vec<Attempt> {
     }
     let local = Calendar::days("Asia/Shanghai").unwrap().hour(at).unwrap();
     let evening = !(1..21).contains(&local);
-    if cell.relay.name == "beta" && evening && slot.index % 3 == 0 {
+    if cell.relay.name == "beta" && evening && slot.index.is_multiple_of(3) {
         let wait = Duration::from_secs(12);
         let time = &mut seen.timeline;
         for moment in [
