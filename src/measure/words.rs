@@ -86,9 +86,10 @@ fn trimmed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// So many things: `1 sample`, `2 samples`, `2 retries`.
+/// So many things: `1 sample`, `2 samples`, `2 retries`, `2 days`.
 pub fn counted(count: u64, noun: &str) -> String {
-    match noun.strip_suffix('y') {
+    let after_consonant = |stem: &&str| !stem.ends_with(['a', 'e', 'o', 'u']);
+    match noun.strip_suffix('y').filter(after_consonant) {
         _ if count == 1 => format!("1 {noun}"),
         Some(stem) => format!("{count} {stem}ies"),
         None => format!("{count} {noun}s"),
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(counted(2, "sample"), "2 samples");
         assert_eq!(counted(1, "retry"), "1 retry");
         assert_eq!(counted(3, "retry"), "3 retries");
+        assert_eq!(counted(3, "day"), "3 days");
     }
 
     #[test]
