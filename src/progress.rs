@@ -20,6 +20,10 @@ use crate::session::Viewer;
 /// Pause between two calm lines of a cell; a run that is shorter says nothing before its end.
 const CALM: Duration = Duration::from_secs(30);
 /// Pause between two wordings beside a bar.
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "only the command draws bars")
+)]
 const SPOKEN: Duration = Duration::from_millis(250);
 /// Pause between two looks at what there is to say.
 const PACE: Duration = Duration::from_millis(125);
@@ -73,6 +77,10 @@ struct Note {
 
 /// How cells are shown.
 enum Pen {
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "only the command draws bars")
+    )]
     Bars(MultiProgress, BTreeMap<String, ProgressBar>),
     Lines(Box<dyn Write + Send>),
 }
