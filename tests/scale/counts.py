@@ -85,6 +85,13 @@ found = {}
 for row in map(json.loads, counts.splitlines()):
     n, failures = found.get((row["cell"], row["objective"]), (0, 0))
     found[row["cell"], row["objective"]] = (n + int(row["n"]), failures + int(row["failures"]))
+# The same without stretches of time: what a run is judged by.
+(work / "samples.jsonl").write_text(
+    "".join(
+        json.dumps({"cell": cell, "objective": objective, "n": n, "failures": failures}) + "\n"
+        for (cell, objective), (n, failures) in found.items()
+    )
+)
 judged = json.loads((work / "judged.json").read_text())
 wanted = {}
 for cell in judged["cells"]:
