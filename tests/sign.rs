@@ -203,7 +203,8 @@ fn told<T: std::fmt::Debug>(read: Result<T, Error>, path: &Path) -> KeyProblem {
     problem
 }
 
-/// The shell blocks of docs/signing.md, in order: both kinds of keys, the signed bytes, both checks.
+/// The shell blocks of docs/signing.md, in order: our own commands, which tests/cli runs, both kinds
+/// of keys, the signed bytes, both checks.
 fn blocks() -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/signing.md");
     let text = fs::read_to_string(page).unwrap();
@@ -222,7 +223,8 @@ fn the_commands_of_the_page_check_an_envelope_without_this_program() {
             return;
         }
     }
-    let [openssl, ssh, signed, plain, armoured] = <[String; 5]>::try_from(blocks()).unwrap();
+    let [own, openssl, ssh, signed, plain, armoured] = <[String; 6]>::try_from(blocks()).unwrap();
+    assert!(own.starts_with("relayproof report "), "{own}");
     let shell = |block: &str| {
         let output = run(at, "sh", &["-euc", block], None).unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
