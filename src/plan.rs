@@ -10,6 +10,7 @@ mod resolve;
 mod schedule;
 mod step;
 pub mod trace_url;
+pub mod votes;
 pub mod window;
 
 use std::collections::BTreeMap;
@@ -70,6 +71,15 @@ impl Plan {
         let cap = self.sampling.max_cost_usd?;
         let share = region.and_then(|name| self.regions.iter().find(|it| it.name == name));
         Some(share.map_or(cap, |it| cap * f64::from(it.share_ppm) / 1e6))
+    }
+
+    /// Most calls to a cell: its own samples and warm-ups, or the pairs of the trusted upstream.
+    pub fn calls_of(&self, cell: &Cell) -> u64 {
+        if cell.beside.is_some() {
+            return self.soak_starts(cell).count() as u64;
+        }
+        let own = cell.sampling(&self.sampling);
+        own.max_samples.saturating_add(own.warmup.into())
     }
 
     /// What the calls of one cell of a burst may cost, in US dollars: an even part of what its

@@ -11,7 +11,7 @@ use crate::measure::metric::Metric;
 use crate::measure::words::counted;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
-use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan};
+use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan, Timing, window};
 use crate::spec::objective::{Objective, Severity};
 
 /// First starts that are shown.
@@ -82,9 +82,16 @@ fn print(
     writeln!(out)?;
     sampling(plan, out)?;
     if let Some(first) = plan.cells.first() {
-        objectives(plan, &first.objectives, &prospects.outlooks, out)?;
+        objectives(plan, &first.objectives, prospects, out)?;
         for scenario in &prospects.scenarios {
             expected(&first.objectives, scenario, out)?;
+        }
+        if plan.sampling.mode == Timing::Soak {
+            writeln!(
+                out,
+                "\nas if each vote were of one sample: with more of them a good relay passes \
+                 more often"
+            )?;
         }
         writeln!(
             out,
@@ -93,13 +100,16 @@ fn print(
         )?;
     }
     writeln!(out, "\ncells")?;
-    for cell in &plan.cells {
+    for cell in plan.cells.iter().chain(&plan.baselines) {
         print_cell(plan, cell, out)?;
     }
     totals(plan, prospects, out)
 }
 
 fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    if plan.sampling.mode == Timing::Soak {
+        return soak(plan, out);
+    }
     let drawn = &plan.sampling;
     let calls = most_calls(plan);
     // Of a cell that goes at the rate, where there is one.
@@ -141,6 +151,39 @@ fn sampling(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
+/// How the samples of a soak are drawn and judged.
+fn soak(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    let drawn = &plan.sampling;
+    let start = drawn
+        .start_unix_ns
+        .map_or_else(|| "its first collecting".to_owned(), window::shown);
+    writeln!(
+        out,
+        "a soak: {} samples of each relay, model and workload, spread over {} from {start}",
+        grouped(drawn.max_samples),
+        rough(drawn.duration.unwrap_or_default()),
+    )?;
+    for region in &plan.regions {
+        writeln!(
+            out,
+            "  {}: {} of the samples and of the money",
+            region.name,
+            exactly(f64::from(region.share_ppm) / 1e6)
+        )?;
+    }
+    writeln!(
+        out,
+        "judged at its end: {} are one vote, however many samples they hold,\n\
+         and a pass needs {}",
+        rough(plan.judge.bucket),
+        counted(plan.judge.min_days.into(), "day"),
+    )?;
+    if plan.judge.mode == Mode::Guard {
+        writeln!(out, "guard mode: a pass means \"not shown to violate\"")?;
+    }
+    writeln!(out)
+}
+
 /// Width of the column of objectives.
 fn width(objectives: &[Objective]) -> usize {
     let longest = objectives.iter().map(|it| it.text.chars().count()).max();
@@ -150,17 +193,18 @@ fn width(objectives: &[Objective]) -> usize {
 fn objectives(
     plan: &Plan,
     objectives: &[Objective],
-    outlooks: &[Option<Outlook>],
+    prospects: &Prospects,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let most = plan.sampling.max_samples;
+    let Prospects { outlooks, most, .. } = prospects;
+    let is_soak = plan.sampling.mode == Timing::Soak;
     let width = width(objectives);
     writeln!(
         out,
         "{:width$}  {:>7}  {:>8}  {:>12}",
         "objective", "clean n", "failures", "undecidable"
     )?;
-    for (objective, outlook) in objectives.iter().zip(outlooks) {
+    for ((objective, outlook), &most) in objectives.iter().zip(outlooks).zip(most) {
         let clean = outlook
             .as_ref()
             .map_or_else(|| "-".to_owned(), |it| it.clean_samples().to_string());
@@ -172,6 +216,11 @@ fn objectives(
             || "-".to_owned(),
             |(low, high)| format!("{:.2}-{:.2}%", low * 100.0, high * 100.0),
         );
+        let votes = if is_soak {
+            format!("  of {most} votes")
+        } else {
+            String::new()
+        };
         let note = if objective.severity == Severity::Warn {
             "  warns only"
         } else if objective.gates() {
@@ -181,15 +230,24 @@ fn objectives(
         };
         writeln!(
             out,
-            "{:width$}  {clean:>7}  {tolerated:>8}  {grey:>12}{note}",
+            "{:width$}  {clean:>7}  {tolerated:>8}  {grey:>12}{note}{votes}",
             objective.text
         )?;
     }
-    writeln!(
-        out,
-        "clean n: fewest samples that pass; failures: most that still pass at {most};\n\
-         undecidable: true failure rates that no number of samples decides"
-    )?;
+    if is_soak {
+        writeln!(
+            out,
+            "clean n: fewest votes that pass; failures: most whole votes lost that still pass;\n\
+             votes: those to be expected; undecidable: true failure rates that no number decides"
+        )?;
+    } else {
+        let most = most.first().copied().unwrap_or(0);
+        writeln!(
+            out,
+            "clean n: fewest samples that pass; failures: most that still pass at {most};\n\
+             undecidable: true failure rates that no number of samples decides"
+        )?;
+    }
     rare(objectives, outlooks, out)
 }
 
@@ -273,6 +331,7 @@ fn exactly(share: f64) -> String {
 }
 
 fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
+    let own = cell.sampling(&plan.sampling);
     let ignored = match (&cell.ignored, &cell.relay.api_key) {
         (Some(why), _) => format!("  ignored: {why}"),
         (None, Some(KeySource::Env(name))) => format!("  key from {name}"),
@@ -289,8 +348,8 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "    up to {} tokens; the last answer is there after {} at most",
-        grouped(budget::tokens_of(cell, &plan.sampling)),
-        rough(budget::longest_cell(cell, &plan.sampling)),
+        grouped(budget::tokens_of(cell, plan.calls_of(cell))),
+        rough(budget::longest_cell(cell, &own)),
     )?;
     if let Some(streams) = cell.workload.concurrency {
         return writeln!(
@@ -298,19 +357,28 @@ fn print_cell(plan: &Plan, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
             "    {streams} calls held open: one starts when another one ends, at no rate"
         );
     }
-    let starts: Vec<String> = cell
-        .slots(&plan.sampling)
-        .take(STARTS)
-        .map(|slot| format!("{:.2}s", slot.start.as_secs_f64()))
-        .collect();
-    writeln!(out, "    starts {} …", starts.join(" "))
+    let starts: Vec<String> = if plan.sampling.mode == Timing::Soak {
+        let first = plan.soak_starts(cell).take(STARTS);
+        first.map(|(_, start)| rough(start)).collect()
+    } else {
+        let first = cell.slots(&own).take(STARTS);
+        first
+            .map(|slot| format!("{:.2}s", slot.start.as_secs_f64()))
+            .collect()
+    };
+    writeln!(
+        out,
+        "    {}, starts {} …",
+        counted(plan.calls_of(cell), "call"),
+        starts.join(" ")
+    )
 }
 
 fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result<()> {
-    let calls = most_calls(plan);
-    let requests = calls.saturating_mul(plan.cells.len() as u64);
-    let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
-        sum.saturating_add(budget::tokens_of(cell, &plan.sampling))
+    let all = || plan.cells.iter().chain(&plan.baselines);
+    let requests = all().fold(0, |sum: u64, cell| sum.saturating_add(plan.calls_of(cell)));
+    let tokens = all().fold(0, |sum: u64, cell| {
+        sum.saturating_add(budget::tokens_of(cell, plan.calls_of(cell)))
     });
     let limit = plan.sampling.max_tokens.map_or_else(
         || "no limit set".to_owned(),
@@ -322,21 +390,25 @@ fn totals(plan: &Plan, prospects: &Prospects, out: &mut dyn Write) -> io::Result
         grouped(requests),
         grouped(tokens)
     )?;
-    cost(plan, calls, out)?;
-    let Some(expected) = prospects.expected_calls(plan) else {
+    cost(plan, &|cell| plan.calls_of(cell), out)?;
+    // A soak takes them all.
+    let is_soak = plan.sampling.mode == Timing::Soak;
+    if is_soak || prospects.expected_samples().is_none() {
         return Ok(());
-    };
-    let tokens = plan.cells.iter().fold(0, |sum: u64, cell| {
+    }
+    let calls = |cell: &Cell| prospects.expected_calls(plan, cell).unwrap_or(0);
+    let expected = all().fold(0, |sum: u64, cell| sum.saturating_add(calls(cell)));
+    let tokens = all().fold(0, |sum: u64, cell| {
         sum.saturating_add(prospects.expected_tokens(plan, cell).unwrap_or(0))
     });
     writeln!(
         out,
         "of relays at a fifth of the allowed failure odds, expected:\n\
          {} calls or more, up to {} tokens",
-        grouped(expected.saturating_mul(plan.cells.len() as u64)),
+        grouped(expected),
         grouped(tokens)
     )?;
-    cost(plan, expected, out)
+    cost(plan, &calls, out)
 }
 
 /// Most calls to a cell.
@@ -345,13 +417,14 @@ fn most_calls(plan: &Plan) -> u64 {
 }
 
 /// What so many calls to each cell cost at most, as far as the spec has prices.
-fn cost(plan: &Plan, calls: u64, out: &mut dyn Write) -> io::Result<()> {
+fn cost(plan: &Plan, calls: &dyn Fn(&Cell) -> u64, out: &mut dyn Write) -> io::Result<()> {
     let paid = |it: &&Cell| matches!(it.relay.endpoint, Endpoint::Url(_));
     let costs: Vec<Option<f64>> = plan
         .cells
         .iter()
+        .chain(&plan.baselines)
         .filter(paid)
-        .map(|cell| budget::cost_of(cell, calls))
+        .map(|cell| budget::cost_of(cell, calls(cell)))
         .collect();
     let known: f64 = costs.iter().flatten().sum();
     match costs.iter().filter(|it| it.is_none()).count() {

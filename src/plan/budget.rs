@@ -281,16 +281,8 @@ pub fn most_of_call(cell: &Cell) -> Option<f64> {
     Some(fresh.max(cached))
 }
 
-/// Most tokens of one call to each cell.
-pub(super) fn tokens_per_round(cells: &[Cell]) -> u64 {
-    cells.iter().fold(0, |sum: u64, cell| {
-        sum.saturating_add(tokens_per_call(&cell.workload))
-    })
-}
-
-/// Most tokens of all calls to a cell.
-pub fn tokens_of(cell: &Cell, sampling: &Sampling) -> u64 {
-    let calls = sampling.max_samples + u64::from(sampling.warmup);
+/// Most tokens of so many calls to a cell.
+pub fn tokens_of(cell: &Cell, calls: u64) -> u64 {
     tokens_per_call(&cell.workload).saturating_mul(calls)
 }
 

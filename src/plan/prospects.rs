@@ -2,7 +2,8 @@
 //! stated quality has to expect.
 
 use super::budget::{self, Forecast, Outlook, Together};
-use super::{Cell, Plan};
+use super::votes::Votes;
+use super::{Cell, Plan, Timing};
 use crate::spec::objective::Objective;
 
 /// What can be said before anything is sent.
@@ -10,6 +11,8 @@ use crate::spec::objective::Objective;
 pub struct Prospects {
     /// In spec order; `None` for a mean, which nothing decides.
     pub outlooks: Vec<Option<Outlook>>,
+    /// For each of them the samples that there can be; of a soak the votes that are to be expected.
+    pub most: Vec<u64>,
     /// Relays of stated quality.
     pub scenarios: Vec<Scenario>,
 }
@@ -32,6 +35,7 @@ impl Prospects {
         let Some(first) = plan.cells.first() else {
             return Self {
                 outlooks: Vec::new(),
+                most: Vec::new(),
                 scenarios: Vec::new(),
             };
         };
@@ -43,13 +47,18 @@ impl Prospects {
             .iter()
             .map(|objective| Outlook::among(objective, &plan.judge, accounts))
             .collect();
-        let most = plan.sampling.max_samples;
+        let most: Vec<u64> = first
+            .objectives
+            .iter()
+            .map(|it| most(plan, first, it))
+            .collect();
         let scenarios = std::iter::once(None)
             .chain(assumed.iter().copied().map(Some))
-            .map(|assumed| scenario(&first.objectives, &outlooks, assumed, most))
+            .map(|assumed| scenario(&first.objectives, &outlooks, assumed, &most))
             .collect();
         Self {
             outlooks,
+            most,
             scenarios,
         }
     }
@@ -59,28 +68,47 @@ impl Prospects {
         Some(self.scenarios.first()?.together?.samples)
     }
 
-    /// Calls to a cell of a good relay, rounded up.
-    pub fn expected_calls(&self, plan: &Plan) -> Option<u64> {
+    /// Calls to a cell of a good relay, rounded up: all of them in a soak, which goes on to its end.
+    pub fn expected_calls(&self, plan: &Plan, cell: &Cell) -> Option<u64> {
+        let most = plan.calls_of(cell);
+        if plan.sampling.mode == Timing::Soak {
+            return Some(most);
+        }
         let samples = crate::stats::count(self.expected_samples()?.ceil());
-        Some(samples.saturating_add(plan.sampling.warmup.into()))
+        Some(
+            samples
+                .saturating_add(plan.sampling.warmup.into())
+                .min(most),
+        )
     }
 
     /// Most tokens of that many calls to a cell.
     pub fn expected_tokens(&self, plan: &Plan, cell: &Cell) -> Option<u64> {
         let per_call = budget::tokens_per_call(&cell.workload);
-        Some(self.expected_calls(plan)?.saturating_mul(per_call))
+        Some(self.expected_calls(plan, cell)?.saturating_mul(per_call))
     }
+}
+
+/// Samples of a cell; of a soak the votes on an objective, by all regions together.
+fn most(plan: &Plan, cell: &Cell, objective: &Objective) -> u64 {
+    let window = objective.window.as_deref();
+    let window = window.and_then(|name| plan.windows.iter().find(|it| it.name == name));
+    Votes::of(&plan.sampling, plan.judge.bucket, window).map_or_else(
+        || cell.sampling(&plan.sampling).max_samples,
+        |votes| votes.expected,
+    )
 }
 
 fn scenario(
     objectives: &[Objective],
     outlooks: &[Option<Outlook>],
     assumed: Option<f64>,
-    most: u64,
+    most: &[u64],
 ) -> Scenario {
     let forecasts: Vec<Option<Forecast>> = outlooks
         .iter()
-        .map(|outlook| {
+        .zip(most)
+        .map(|(outlook, &most)| {
             let outlook = outlook.as_ref()?;
             outlook.forecast(assumed.unwrap_or_else(|| outlook.good_share()), most)
         })

@@ -15,14 +15,12 @@ pub(super) fn of(plan: &Plan, prospects: &Prospects, profile: Option<&str>) -> V
     let objectives: Vec<Value> = objectives
         .iter()
         .zip(&prospects.outlooks)
-        .map(|(it, outlook)| objective(it, outlook.as_ref(), plan.sampling.max_samples))
+        .zip(&prospects.most)
+        .map(|((it, outlook), most)| objective(it, outlook.as_ref(), *most))
         .collect();
     let scenarios: Vec<Value> = prospects.scenarios.iter().map(scenario).collect();
-    let cells: Vec<Value> = plan
-        .cells
-        .iter()
-        .map(|it| cell(it, plan, prospects))
-        .collect();
+    let all = plan.cells.iter().chain(&plan.baselines);
+    let cells: Vec<Value> = all.map(|it| cell(it, plan, prospects)).collect();
     json!({
         "schema": SCHEMA,
         "name": plan.name,
@@ -47,6 +45,7 @@ fn objective(objective: &Objective, outlook: Option<&Outlook>, most: u64) -> Val
         "required": outlook.map(|it| f64::from(it.required_ppm()) / 1e6),
         "confidence": outlook.map(|it| f64::from(it.confidence_ppm()) / 1e6),
         "clean_samples": outlook.map(Outlook::clean_samples),
+        "most": most,
         "tolerated_failures": outlook.and_then(|it| it.tolerated(most)),
         "undecidable": outlook
             .and_then(Outlook::grey_zone)
@@ -81,7 +80,8 @@ fn scenario(scenario: &Scenario) -> Value {
 }
 
 fn cell(cell: &Cell, plan: &Plan, prospects: &Prospects) -> Value {
-    let calls = plan.sampling.max_samples + u64::from(plan.sampling.warmup);
+    let own = cell.sampling(&plan.sampling);
+    let calls = plan.calls_of(cell);
     json!({
         "cell": cell.name(),
         "id": cell.id,
@@ -92,14 +92,14 @@ fn cell(cell: &Cell, plan: &Plan, prospects: &Prospects) -> Value {
         "ignored": cell.ignored,
         "concurrency": cell.workload.concurrency,
         "max_calls": calls,
-        "max_tokens": budget::tokens_of(cell, &plan.sampling),
+        "max_tokens": budget::tokens_of(cell, calls),
         "max_cost_usd": budget::cost_of(cell, calls),
         "expected_cost_usd": prospects
-            .expected_calls(plan)
+            .expected_calls(plan, cell)
             .and_then(|expected| budget::cost_of(cell, expected)),
-        "expected_calls": prospects.expected_calls(plan),
+        "expected_calls": prospects.expected_calls(plan, cell),
         "expected_tokens": prospects.expected_tokens(plan, cell),
-        "last_start_s": budget::last_start(cell, &plan.sampling).as_secs_f64(),
-        "longest_s": budget::longest_cell(cell, &plan.sampling).as_secs_f64(),
+        "last_start_s": budget::last_start(cell, &own).as_secs_f64(),
+        "longest_s": budget::longest_cell(cell, &own).as_secs_f64(),
     })
 }

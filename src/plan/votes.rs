@@ -1,0 +1,110 @@
+//! How many votes a soak can give an objective.
+
+use std::time::Duration;
+
+use super::Sampling;
+use super::window::{Calendar, UTC, Window};
+use crate::stats::{count, float};
+
+/// The stretches of time of a soak in a window, and how many of them vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Votes {
+    /// At most so many: one for each stretch, and no more than there are samples.
+    pub most: u64,
+    /// So many are to be expected: a stretch into which no slot falls does not vote.
+    pub expected: u64,
+    /// Days of the window that are seen.
+    pub days: u32,
+}
+
+impl Votes {
+    /// The votes of all regions together; `None` where the samples are not spread, or the window's
+    /// zone is not known.
+    pub fn of(sampling: &Sampling, bucket: Duration, window: Option<&Window>) -> Option<Self> {
+        let duration = sampling.duration?;
+        let calendar = match window {
+            Some(window) => Calendar::of(window)?,
+            None => Calendar::days(UTC)?,
+        };
+        // Without a beginning any will do: what it moves is one vote more or less.
+        let start = sampling.start_unix_ns.unwrap_or(0);
+        let (mut all, mut inside, mut days, mut last) = (0, 0, 0, None);
+        let mut at = Duration::ZERO;
+        while at < duration {
+            all += 1;
+            let nanos = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+            if let Some(day) = calendar.day(start.saturating_add(nanos)) {
+                inside += 1;
+                days += u32::from(last != Some(day));
+                last = Some(day);
+            }
+            at += bucket;
+        }
+        // Samples fall anywhere in the soak.
+        let empty = (1.0 - 1.0 / float(all)).powf(float(sampling.max_samples));
+        Some(Self {
+            most: inside.min(sampling.max_samples),
+            expected: count((float(inside) * (1.0 - empty)).round()),
+            days,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Timing;
+
+    const WEEK: Duration = Duration::from_secs(7 * 86_400);
+    const BUCKET: Duration = Duration::from_secs(600);
+
+    fn week(max_samples: u64) -> Sampling {
+        Sampling {
+            seed: 1,
+            rate_per_s: 1.0,
+            max_samples,
+            concurrency: 1,
+            warmup: 0,
+            max_tokens: None,
+            max_duration: None,
+            max_cost_usd: None,
+            mode: Timing::Soak,
+            duration: Some(WEEK),
+            start_unix_ns: None,
+        }
+    }
+
+    fn peak() -> Window {
+        Window {
+            name: "peak".to_owned(),
+            daily: Some("21:00-01:00".parse().unwrap()),
+            zone: UTC.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_week_of_ten_minutes_has_the_votes_of_the_table() {
+        let many = Votes::of(&week(100_000), BUCKET, None).unwrap();
+        assert_eq!((many.most, many.expected, many.days), (1008, 1008, 7));
+        let evenings = Votes::of(&week(100_000), BUCKET, Some(&peak())).unwrap();
+        assert_eq!((evenings.most, evenings.expected), (168, 168));
+    }
+
+    #[test]
+    fn few_samples_are_few_votes() {
+        let one_each = Votes::of(&week(1008), BUCKET, None).unwrap();
+        // 1 - 1/e of them.
+        assert_eq!((one_each.most, one_each.expected), (1008, 637));
+        let few = Votes::of(&week(50), BUCKET, None).unwrap();
+        assert_eq!((few.most, few.expected), (50, 49));
+    }
+
+    #[test]
+    fn samples_that_are_not_spread_have_no_votes() {
+        let now = Sampling {
+            duration: None,
+            ..week(50)
+        };
+        assert_eq!(Votes::of(&now, BUCKET, None), None);
+    }
+}
