@@ -1,6 +1,5 @@
 //! `relayproof export EVIDENCE…`: the spans of recorded evidence, sent to any OTLP backend.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -24,8 +23,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
-    let files = match evidence(&args.files) {
-        Ok(files) => files,
+    let files = match judge::named_evidence(&args.files) {
+        Ok(mut files) => {
+            files.sort_unstable();
+            files
+        }
         Err(mistake) => {
             complain(&format!("error: {mistake}"));
             return Ok(Exit::Usage);
@@ -60,32 +62,4 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             })
         }
     }
-}
-
-/// The evidence files that are meant, each once.
-pub(super) fn evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    let mut files = BTreeSet::new();
-    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
-    let is_spans = |file: &&PathBuf| file.to_string_lossy().ends_with(judge::SPANS);
-    for path in given.iter().filter(|path| !is_spans(path)) {
-        let found = judge::evidence_files(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        if found.is_empty() {
-            return Err(format!(
-                "{}: no evidence (*{}) in it",
-                path.display(),
-                judge::EVIDENCE
-            ));
-        }
-        // A file that is named beside its folder is the same file.
-        files.extend(
-            found
-                .into_iter()
-                .map(|file| file.canonicalize().unwrap_or(file)),
-        );
-    }
-    if files.is_empty() {
-        return Err("no evidence among these files".to_owned());
-    }
-    Ok(files.into_iter().collect())
 }

@@ -1,5 +1,6 @@
 //! `relayproof judge FILE…`: the verdicts of evidence files, made again offline.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -156,6 +157,36 @@ pub(super) fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
 /// How addresses of traces are made, where the environment says it.
 fn named_trace_url() -> Option<String> {
     std::env::var(TRACE_URL).ok().filter(|it| !it.is_empty())
+}
+
+/// The evidence files that are meant, each once, as they were given.
+///
+/// # Errors
+/// When there is none, or a folder cannot be read, in words.
+pub(super) fn named_evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
+    let is_spans = |path: &Path| path.to_string_lossy().ends_with(SPANS);
+    let mut seen = BTreeSet::new();
+    let mut files = Vec::new();
+    for path in given.iter().filter(|path| !is_spans(path)) {
+        let found = evidence_files(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        if found.is_empty() {
+            return Err(format!(
+                "{}: no evidence (*{}) in it",
+                path.display(),
+                EVIDENCE
+            ));
+        }
+        // A file that is named beside its folder is the same file.
+        let fresh =
+            |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
+        files.extend(found.into_iter().filter(fresh));
+    }
+    if files.is_empty() {
+        return Err("no evidence among these files".to_owned());
+    }
+    Ok(files)
 }
 
 /// The file itself, or the evidence files of a folder by name.

@@ -11,12 +11,12 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use super::judge::{self, Judged};
-use super::soak::{self, Given, Soak};
+use super::soak::{self, Given, Page, Soak};
 use super::{Exit, complain, results, signed};
 use crate::evidence::{Line, Reader};
 use crate::report::curves::Curves;
 use crate::report::document::{Cell, Document, Unmeasured};
-use crate::report::{annotations, html, json, junit, markdown, signoff};
+use crate::report::{annotations, html, json, junit, markdown};
 use crate::run::latest_runs;
 
 /// Runs that are looked at for one that holds evidence.
@@ -156,36 +156,32 @@ fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<
         Ok(soak) => soak,
         Err(mistakes) => return Ok(soak::refuse(&mistakes)),
     };
-    let mut root = None;
-    let text = match args.format {
-        Form::Junit => junit::campaign(&soak.campaign).map_err(io::Error::other)?,
+    let page = match args.format {
+        Form::Markdown => Page::Markdown,
+        Form::Json => Page::Json,
+        Form::Html => Page::Html,
+        Form::Junit if args.sign.is_some() => {
+            let mistake = "only the document is signed: html, markdown or json";
+            return Ok(soak::refuse(&[mistake.to_owned()]));
+        }
+        Form::Junit => {
+            let text = junit::campaign(&soak.campaign).map_err(io::Error::other)?;
+            return written(&text, args.out.as_deref(), out);
+        }
         Form::Github | Form::Gitlab => {
             let mistake = "these forms are for runs in CI; of a soak there are html, markdown, json \
                            and junit";
             return Ok(soak::refuse(&[mistake.to_owned()]));
         }
-        Form::Markdown | Form::Json | Form::Html => match soak.sign_off() {
-            Err(mistake) => return Ok(soak::refuse(&[mistake])),
-            Ok((document, of)) => {
-                root = Some(of);
-                match args.format {
-                    Form::Markdown => signoff::markdown(&document),
-                    Form::Html => html::sign_off(&document),
-                    Form::Json | Form::Junit | Form::Github | Form::Gitlab => document.json()?,
-                }
-            }
-        },
     };
-    let Some(path) = &args.out else {
-        out.write_all(text.as_bytes())?;
-        return Ok(Exit::Pass);
+    let (document, root) = match soak.sign_off() {
+        Ok(made) => made,
+        Err(mistake) => return Ok(soak::refuse(&[mistake])),
     };
-    if let Err(error) = fs::write(path, &text) {
-        complain(&format!("error: cannot write {}: {error}", path.display()));
-        return Ok(Exit::NotMeasured);
-    }
-    let (Some(key), Some(root)) = (&args.sign, root) else {
-        return Ok(Exit::Pass);
+    let text = page.write(&document)?;
+    let exit = written(&text, args.out.as_deref(), out)?;
+    let (Some(key), Some(path), Exit::Pass) = (&args.sign, &args.out, exit) else {
+        return Ok(exit);
     };
     match signed::sign(path, text.as_bytes(), &root, &soak.campaign, key) {
         Ok(envelope) => {
@@ -194,6 +190,21 @@ fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<
         }
         Err(mistake) => Ok(soak::refuse(&[mistake])),
     }
+}
+
+/// Writes a report to its file, or to where everything is printed.
+fn written(text: &str, path: Option<&Path>, out: &mut dyn Write) -> io::Result<Exit> {
+    let Some(path) = path else {
+        out.write_all(text.as_bytes())?;
+        return Ok(Exit::Pass);
+    };
+    Ok(match fs::write(path, text) {
+        Ok(()) => Exit::Pass,
+        Err(error) => {
+            complain(&format!("error: cannot write {}: {error}", path.display()));
+            Exit::NotMeasured
+        }
+    })
 }
 
 /// The folder of the latest run that holds evidence.

@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::results::printable;
-use super::soak::{Given, Soak, given};
-use super::{Exit, complain, with_causes};
+use serde::Serialize;
+
+use super::results::{self, printable};
+use super::soak::{Given, Page, Soak, given};
+use super::with_causes;
 use crate::plan::window;
-use crate::report::html;
-use crate::report::signoff::{self, SignOff};
+use crate::run::collect::PLAN_OF_FOLDER;
 use crate::sign::{
     Envelope, Outcome, SigningKey, Statement, Subject, TestResult, VerifyingKey, verify_file,
 };
@@ -91,34 +92,19 @@ fn statement(text: &[u8], root: &str, campaign: &Campaign) -> Result<Statement, 
     ))
 }
 
-/// A form of the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Json,
-    Html,
-    Markdown,
-}
-
-/// The form of a file by its name; `None` where it is no report.
-fn form(path: &Path) -> Option<Form> {
-    let name = path.file_name()?.to_string_lossy();
-    if name.ends_with(ENVELOPE) {
+/// The form of a report by the name of its file; `None` where that is no report's name.
+fn form(path: &Path) -> Option<Page> {
+    let name = path.file_name()?.to_str()?;
+    // A collector leaves that beside its evidence, and `FOLDER/*` is what anyone types.
+    if name.ends_with(ENVELOPE) || name == PLAN_OF_FOLDER {
         return None;
     }
     match path.extension()?.to_str()? {
-        "json" => Some(Form::Json),
-        "html" => Some(Form::Html),
-        "md" => Some(Form::Markdown),
+        "json" => Some(Page::Json),
+        "html" => Some(Page::Html),
+        "md" => Some(Page::Markdown),
         _ => None,
     }
-}
-
-fn written(document: &SignOff, form: Form) -> io::Result<String> {
-    Ok(match form {
-        Form::Json => document.json()?,
-        Form::Html => html::sign_off(document),
-        Form::Markdown => signoff::markdown(document),
-    })
 }
 
 /// What to check of a report.
@@ -126,7 +112,7 @@ pub(super) struct Question<'a> {
     /// The report.
     pub(super) report: &'a Path,
     /// Its form.
-    pub(super) form: Form,
+    pub(super) form: Page,
     /// Evidence, where it is at hand.
     pub(super) evidence: Vec<PathBuf>,
     /// Files of the keys that are trusted.
@@ -151,109 +137,175 @@ pub(super) fn report_among(files: &[PathBuf]) -> Option<Question<'_>> {
     })
 }
 
-/// Checks a report, and says what was checked and what was not.
+/// What was found of a report; what is absent was not checked.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    report: String,
+    /// Trusted keys that signed it.
+    signed_by: Option<Vec<String>>,
+    /// Why the signature is not believed.
+    signature_refused: Option<String>,
+    /// Whether it is this report that they signed.
+    report_as_signed: Option<bool>,
+    /// Root of the evidence at hand.
+    evidence_root: Option<String>,
+    /// Root that was signed.
+    signed_root: Option<String>,
+    /// What is wrong with the evidence.
+    evidence_altered: Option<String>,
+    /// Whether the evidence gives this report, byte by byte.
+    same_again: Option<bool>,
+    /// Line, from 1, on which it begins to differ.
+    differs_at_line: Option<usize>,
+    /// What the evidence comes to.
+    overall: Option<Overall>,
+}
+
+impl Found {
+    /// Whether nothing that was checked speaks against the report.
+    pub(super) fn fits(&self) -> bool {
+        self.signature_refused.is_none()
+            && self.report_as_signed != Some(false)
+            && self.evidence_altered.is_none()
+            && self.root_as_signed() != Some(false)
+            && self.same_again != Some(false)
+    }
+
+    /// Whether the evidence at hand is what was signed; `None` where one of the two is not known.
+    fn root_as_signed(&self) -> Option<bool> {
+        self.signed_by.as_ref()?;
+        let root = self.evidence_root.as_ref()?;
+        Some(self.signed_root.as_ref() == Some(root))
+    }
+}
+
+/// Checks a report.
+///
+/// # Errors
+/// When something cannot be read or used, which says nothing of the report; each in words.
+pub(super) fn verify(question: &Question<'_>) -> Result<Found, Vec<String>> {
+    let name = question.report.display().to_string();
+    let cannot = |error: io::Error| vec![format!("cannot read {name}: {error}")];
+    let report = bounded(question.report).map_err(cannot)?;
+    let mut found = Found {
+        report: name.clone(),
+        signed_by: None,
+        signature_refused: None,
+        report_as_signed: None,
+        evidence_root: None,
+        signed_root: None,
+        evidence_altered: None,
+        same_again: None,
+        differs_at_line: None,
+        overall: None,
+    };
+    if !question.keys.is_empty() {
+        signature(question, &report, &mut found).map_err(|mistake| vec![mistake])?;
+    }
+    if !question.evidence.is_empty() {
+        match again(question, &report) {
+            Ok(made) => {
+                let same = made.text.as_bytes() == report;
+                found.same_again = Some(same);
+                found.differs_at_line =
+                    (!same).then(|| first_difference(made.text.as_bytes(), &report));
+                found.evidence_root = Some(made.root);
+                found.overall = Some(made.overall);
+            }
+            Err(Again::Altered(what)) => found.evidence_altered = Some(what),
+            Err(Again::Mistake(mistakes)) => return Err(mistakes),
+        }
+    }
+    Ok(found)
+}
+
+fn signature(question: &Question<'_>, report: &[u8], found: &mut Found) -> Result<(), String> {
+    let trusted = trusted(question.keys)?;
+    let place = question
+        .signature
+        .map_or_else(|| beside(question.report), Path::to_owned);
+    match verify_file(&place, &trusted) {
+        Err(error) if error.is_refusal() => {
+            let why = with_causes(&error);
+            found.signature_refused = Some(format!("{}: {why}", place.display()));
+        }
+        Err(error) => return Err(with_causes(&error)),
+        Ok(verified) => {
+            let statement = &verified.statement;
+            let is_this = statement.subject(REPORT).is_some_and(|it| it.is_of(report));
+            found.report_as_signed = Some(is_this);
+            let root = statement.subject(EVIDENCE);
+            found.signed_root = root.map(|it| it.sha256().to_owned());
+            found.signed_by = Some(verified.signers.iter().map(who).collect());
+        }
+    }
+    Ok(())
+}
+
+/// Says what was checked, and what was not.
 ///
 /// # Errors
 /// When that cannot be printed.
-pub(super) fn verify(question: &Question<'_>, out: &mut dyn Write) -> io::Result<Exit> {
-    let report = match bounded(question.report) {
-        Ok(report) => report,
-        Err(error) => {
-            let name = question.report.display();
-            return Ok(usage(&format!("cannot read {name}: {error}")));
-        }
-    };
-    let name = question.report.display().to_string();
-    let mut exit = Exit::Pass;
-    let mut stated_root = None;
-    if question.keys.is_empty() {
-        writeln!(
-            out,
+pub(super) fn text(found: &Found, out: &mut dyn Write) -> io::Result<()> {
+    let name = &found.report;
+    let mut lines = Vec::new();
+    match (&found.signed_by, &found.signature_refused) {
+        (Some(signers), _) => lines.push(format!("{name}: signed by {}", signers.join(", "))),
+        (None, Some(why)) => lines.push(why.clone()),
+        (None, None) => lines.push(format!(
             "{name}: signature not checked; name whom you trust with `--key`"
-        )?;
-    } else {
-        let trusted = match trusted(question.keys) {
-            Ok(trusted) => trusted,
-            Err(mistake) => return Ok(usage(&mistake)),
+        )),
+    }
+    if found.report_as_signed == Some(false) {
+        lines.push(format!("{name}: this is not the report that was signed"));
+    }
+    lines.extend(found.evidence_altered.clone());
+    if let Some(root) = &found.evidence_root {
+        let standing = match found.root_as_signed() {
+            Some(true) => "as it was signed".to_owned(),
+            Some(false) => {
+                let signed = found.signed_root.as_deref().unwrap_or("nothing");
+                format!("signed was {signed}")
+            }
+            None => "whole".to_owned(),
         };
-        let place = question
-            .signature
-            .map_or_else(|| beside(question.report), Path::to_owned);
-        match verify_file(&place, &trusted) {
-            Err(error) if error.is_refusal() => {
-                writeln!(
-                    out,
-                    "{}: {}",
-                    place.display(),
-                    printable(&with_causes(&error))
-                )?;
-                exit = Exit::Violated;
-            }
-            Err(error) => return Ok(usage(&with_causes(&error))),
-            Ok(verified) => {
-                let signers: Vec<String> = verified.signers.iter().map(who).collect();
-                writeln!(out, "{name}: signed by {}", printable(&signers.join(", ")))?;
-                let is_this = verified
-                    .statement
-                    .subject(REPORT)
-                    .is_some_and(|it| it.is_of(&report));
-                if !is_this {
-                    writeln!(out, "{name}: this is not the report that was signed")?;
-                    exit = Exit::Violated;
-                }
-                let root = verified.statement.subject(EVIDENCE);
-                stated_root = Some(root.map(|it| it.sha256().to_owned()));
-            }
-        }
+        lines.push(format!("evidence root {root}: {standing}"));
     }
-    if question.evidence.is_empty() {
-        writeln!(
-            out,
-            "{name}: verdicts not made again; name the evidence, too"
-        )?;
-        return Ok(exit);
-    }
-    let again = match again(question, &report) {
-        Ok(again) => again,
-        Err(Again::Altered(what)) => {
-            writeln!(out, "{}", printable(&what))?;
-            return Ok(Exit::Violated);
-        }
-        Err(Again::Mistake(mistakes)) => {
-            for mistake in mistakes {
-                complain(&format!("error: {}", printable(&mistake)));
-            }
-            return Ok(Exit::Usage);
-        }
-    };
-    match &stated_root {
-        Some(Some(stated)) if *stated == again.root => {
-            writeln!(out, "evidence root {stated}: as it was signed")?;
-        }
-        Some(stated) => {
-            let stated = stated.as_deref().unwrap_or("nothing");
-            writeln!(out, "evidence root {}: signed was {stated}", again.root)?;
-            exit = Exit::Violated;
-        }
-        None => writeln!(out, "evidence root {}: whole", again.root)?,
-    }
-    if again.text.as_bytes() == report {
-        writeln!(
-            out,
+    match (found.same_again, found.differs_at_line) {
+        (Some(true), _) => lines.push(format!(
             "{name}: the same again from the evidence, byte by byte"
-        )?;
-    } else {
-        let line = first_difference(again.text.as_bytes(), &report);
-        let version = env!("CARGO_PKG_VERSION");
-        writeln!(
-            out,
-            "{name}:{line}: not what the evidence gives; another version of relayproof than {version} \
-             may word it otherwise"
-        )?;
-        exit = Exit::Violated;
+        )),
+        (Some(false), line) => lines.push(format!(
+            "{name}:{}: not what the evidence gives; another version of relayproof than {} may \
+             word it otherwise",
+            line.unwrap_or(1),
+            env!("CARGO_PKG_VERSION"),
+        )),
+        (None, _) if found.evidence_altered.is_none() => lines.push(format!(
+            "{name}: verdicts not made again; name the evidence, too"
+        )),
+        (None, _) => {}
     }
-    writeln!(out, "the evidence comes to: {}", again.overall)?;
-    Ok(exit)
+    if let Some(overall) = found.overall {
+        lines.push(format!("the evidence comes to: {overall}"));
+    }
+    for line in lines {
+        writeln!(out, "{}", printable(&line))?;
+    }
+    Ok(())
+}
+
+/// The same for programs.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(super) fn json(found: &Found, out: &mut dyn Write) -> io::Result<()> {
+    let mut document = serde_json::to_value(found)?;
+    document["schema"] = 1.into();
+    document["kind"] = "report".into();
+    document["fits"] = found.fits().into();
+    document["root_as_signed"] = found.root_as_signed().into();
+    results::json(&document, out)
 }
 
 /// The report, made again.
@@ -284,7 +336,8 @@ fn again(question: &Question<'_>, report: &[u8]) -> Result<Made, Again> {
     };
     let soak = Soak::read(files, Some(as_of)).map_err(Again::Mistake)?;
     let (document, root) = soak.sign_off().map_err(Again::Altered)?;
-    let text = written(&document, question.form).map_err(|error| mistake(error.to_string()))?;
+    let text = question.form.write(&document);
+    let text = text.map_err(|error| mistake(error.to_string()))?;
     Ok(Made {
         text,
         root,
@@ -293,8 +346,8 @@ fn again(question: &Question<'_>, report: &[u8]) -> Result<Made, Again> {
 }
 
 /// As of when a report says that it was made.
-fn own_as_of(form: Form, report: &[u8]) -> Option<u64> {
-    if form != Form::Json {
+fn own_as_of(form: Page, report: &[u8]) -> Option<u64> {
+    if form != Page::Json {
         return None;
     }
     let document: serde_json::Value = serde_json::from_slice(report).ok()?;
@@ -334,9 +387,4 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn first_difference(one: &[u8], other: &[u8]) -> usize {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     1 + one.iter().take(same).filter(|byte| **byte == b'\n').count()
-}
-
-fn usage(mistake: &str) -> Exit {
-    complain(&format!("error: {}", printable(mistake)));
-    Exit::Usage
 }

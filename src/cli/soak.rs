@@ -9,8 +9,8 @@ use crate::evidence::merge::{Contradiction, Part, Source, merge};
 use crate::evidence::{Evidence, Reader, Sample, check_all, read_segments, segment_files};
 use crate::plan::{Timing, window};
 use crate::probe::clock::Clock;
-use crate::report::campaign;
-use crate::report::signoff::{Material, SignOff, Tool};
+use crate::report::signoff::{self, Material, SignOff, Tool};
+use crate::report::{campaign, html};
 use crate::verdict::Overall;
 use crate::verdict::campaign::{Campaign, judge_campaign};
 
@@ -26,6 +26,31 @@ pub(super) enum Given {
     Runs,
     /// Evidence of a soak: its files.
     Soak(Vec<PathBuf>),
+}
+
+/// A form of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// One JSON document.
+    Json,
+    /// One page for a browser.
+    Html,
+    /// Markdown.
+    Markdown,
+}
+
+impl Page {
+    /// The document in this form.
+    ///
+    /// # Errors
+    /// Never; that a value of this kind can be written is not something types say.
+    pub(super) fn write(self, document: &SignOff) -> io::Result<String> {
+        Ok(match self {
+            Self::Json => document.json()?,
+            Self::Html => html::sign_off(document),
+            Self::Markdown => signoff::markdown(document),
+        })
+    }
 }
 
 /// Reads a moment of the command line.

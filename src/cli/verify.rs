@@ -3,10 +3,9 @@
 
 mod chains;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::{Map, Value};
@@ -70,13 +69,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
             as_of: args.as_of,
             ..question
         };
-        return signed::verify(&question, out);
+        return report(args, &question, out);
     }
     if !args.keys.is_empty() || args.as_of.is_some() {
         complain("error: `--key` and `--as-of` are for a report; name it among the files");
         return Ok(Exit::Usage);
     }
-    let files = match evidence(&args.files) {
+    let files = match judge::named_evidence(&args.files) {
         Ok(files) => files,
         Err(mistake) => {
             complain(&format!("error: {mistake}"));
@@ -134,31 +133,32 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// The evidence files that are meant, each once, as they were given.
-fn evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
-    let is_spans = |path: &Path| path.to_string_lossy().ends_with(judge::SPANS);
-    let mut seen = BTreeSet::new();
-    let mut files = Vec::new();
-    for path in given.iter().filter(|path| !is_spans(path)) {
-        let found = judge::evidence_files(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        if found.is_empty() {
-            return Err(format!(
-                "{}: no evidence (*{}) in it",
-                path.display(),
-                judge::EVIDENCE
-            ));
+/// Checks the report among the files.
+fn report(args: &Args, question: &signed::Question<'_>, out: &mut dyn Write) -> io::Result<Exit> {
+    if args.root.is_some() || args.traces.is_some() {
+        complain(
+            "error: `--root` and `--traces` are for evidence alone; check it without the report",
+        );
+        return Ok(Exit::Usage);
+    }
+    let found = match signed::verify(question) {
+        Ok(found) => found,
+        Err(mistakes) => {
+            for mistake in mistakes {
+                complain(&format!("error: {}", printable(&mistake)));
+            }
+            return Ok(Exit::Usage);
         }
-        // A file that is named beside its folder is the same file.
-        let fresh =
-            |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
-        files.extend(found.into_iter().filter(fresh));
+    };
+    match args.format {
+        Format::Text => signed::text(&found, out)?,
+        Format::Json => signed::json(&found, out)?,
     }
-    if files.is_empty() {
-        return Err("no evidence among these files".to_owned());
-    }
-    Ok(files)
+    Ok(if found.fits() {
+        Exit::Pass
+    } else {
+        Exit::Violated
+    })
 }
 
 /// Asks the backend.
