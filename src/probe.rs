@@ -5,7 +5,7 @@
 pub mod call;
 pub mod cancel;
 pub mod clock;
-mod count;
+pub mod count;
 pub(crate) mod descriptors;
 pub mod drive;
 pub mod endpoint;

@@ -195,8 +195,8 @@ pub(super) async fn make<T: Attempts>(
             .await;
         let mut observation = exchange.finish();
         if let Some(text) = &observation.text {
-            if let Some(counter) = &call.counter {
-                observation.own_count = counter.count(text);
+            if let Some(counter) = call.counter.clone() {
+                observation.own_count = counter.count_aside(text.clone()).await;
             }
             if let Some(key) = &call.compared {
                 observation.words = words::hashed(key, text);

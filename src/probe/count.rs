@@ -15,8 +15,7 @@ pub(super) struct Counter {
     prompt: u64,
 }
 
-/// Longest answer that is counted: merging the bytes of a relay's own choice must not hold up the
-/// calls of others.
+/// Longest answer that is counted: merging bytes of a relay's own choice takes time.
 #[cfg(feature = "tokenizer")]
 const MOST_BYTES: usize = 64 * 1024;
 
@@ -24,8 +23,7 @@ const MOST_BYTES: usize = 64 * 1024;
 impl Counter {
     /// A counter for a call; `None` where the tokenizer of the model is not known.
     pub(super) fn of(model: &str, prompt: &[Message]) -> Option<Self> {
-        // Relays put the vendor's name before the model's.
-        let bare = model.rsplit('/').next().unwrap_or(model);
+        let bare = bare(model);
         let tokens = |text: &str| tokens(bare, text);
         let prompt = prompt.iter().map(|message| tokens(&message.content));
         Some(Self {
@@ -34,8 +32,15 @@ impl Counter {
         })
     }
 
+    /// [`Counter::count`], not on the threads that time other calls: how long it takes is up to the
+    /// relay.
+    pub(super) async fn count_aside(self, answer: String) -> Option<OwnCount> {
+        let counted = tokio::task::spawn_blocking(move || self.count(&answer)).await;
+        counted.ok().flatten()
+    }
+
     /// What the prompt and this answer come to; `None` where the answer is longer than any model's.
-    pub(super) fn count(&self, answer: &str) -> Option<OwnCount> {
+    fn count(&self, answer: &str) -> Option<OwnCount> {
         if answer.len() > MOST_BYTES {
             return None;
         }
@@ -44,6 +49,21 @@ impl Counter {
             answer: tokens(&self.model, answer)?,
         })
     }
+}
+
+/// Makes the vocabulary of a model ready, which takes a good part of a second: not for the threads
+/// that start calls. Without a known tokenizer there is nothing to do.
+pub fn make_ready(model: &str) {
+    #[cfg(feature = "tokenizer")]
+    tokens(bare(model), "");
+    #[cfg(not(feature = "tokenizer"))]
+    let _ = model;
+}
+
+/// Relays put the vendor's name before the model's.
+#[cfg(feature = "tokenizer")]
+fn bare(model: &str) -> &str {
+    model.rsplit('/').next().unwrap_or(model)
 }
 
 #[cfg(feature = "tokenizer")]
@@ -60,8 +80,8 @@ impl Counter {
     }
 
     /// What the prompt and this answer come to.
-    pub(super) const fn count(&self, _answer: &str) -> Option<OwnCount> {
-        None
+    pub(super) async fn count_aside(self, _answer: String) -> Option<OwnCount> {
+        std::future::ready(None).await
     }
 }
 

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use campaign::CampaignError;
+pub use campaign::{CampaignError, NAME as PLAN_OF_FOLDER};
 pub use clock::SystemClock;
 pub use machine::this_machine;
 pub use relays::{Relays, Unopened};

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{Cell, Endpoint as Place, Overload, Simulate};
+use crate::probe::count;
 use crate::probe::endpoint::{self, Endpoint, EndpointError};
 use crate::probe::key::{self, KeyError};
 use crate::probe::transport::{Dial, DialError, Transport};
@@ -89,6 +90,11 @@ impl Target {
             relay: named(),
             source,
         })?;
+        let model = cell.model.clone();
+        // What could go wrong leaves tokens uncounted, and nothing else.
+        tokio::task::spawn_blocking(move || count::make_ready(&model))
+            .await
+            .ok();
         let embedded = match &relay.endpoint {
             Place::Url(_) => None,
             Place::Simulate(settings) => {

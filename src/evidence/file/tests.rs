@@ -1,6 +1,6 @@
 //! Files that are whole, torn, foreign, too new, too long, and full disks.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 

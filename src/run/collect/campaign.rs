@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 
-/// Name of the file in the evidence folder.
-const NAME: &str = "campaign.json";
+/// Name of the file in an evidence folder that says which plan is collected there.
+pub const NAME: &str = "campaign.json";
 
 /// Largest such file that is read.
 const MOST_BYTES: u64 = 64 * 1024;

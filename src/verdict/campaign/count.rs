@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::beside::{Beside, Twins};
-use super::{Cell, DayCount, Failing, Planned, Soak, nanos, stretch};
+use super::soak::{Cell, Planned, Soak, nanos, stretch};
+use super::{DayCount, Failing};
 use crate::evidence::{LATE, Sample};
 use crate::measure::metric::Metric;
 use crate::measure::{self, Outcome, Reading};

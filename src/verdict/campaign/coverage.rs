@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Soak, nanos, stretch};
+use super::soak::{Cell, Soak, nanos, stretch};
 
 /// Most gaps that are listed; the number of all is kept.
 const LISTED: usize = 100;

@@ -171,13 +171,8 @@ fn seals(count: &Count, rules: &Rules<'_>) -> Option<SealAccount> {
     let ppm = rules.seal_allowance_ppm.filter(|_| stops > 0)?;
     let gamma = GAMMA / f64::from(rules.accounts.max(1));
     let mut account = SealAccount::new(ppm, gamma)?;
-    // Evenly among the stops: the order in which they came is not what is asked.
-    let mut given = 0;
-    for stop in 1..=stops {
-        let due = unsealed * stop / stops;
-        account.take(stop - 1, due == given);
-        given = due;
-    }
+    // Where it stands goes by the counts, in whatever order they came.
+    (0..stops).for_each(|stop| account.take(stop, stop >= unsealed));
     Some(account)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::nanos;
+use super::soak::nanos;
 use crate::evidence::fixtures::{header, sample};
 use crate::evidence::{Evidence, Header, Line, Sample};
 use crate::observation::Observation;

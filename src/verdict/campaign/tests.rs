@@ -2,6 +2,7 @@
 
 use super::fixtures::{DAY, HOUR, PROMISES, at, recorded, week, week_of};
 use super::*;
+use crate::evidence::Evidence;
 use crate::evidence::fixtures::{good, header, refused, slow};
 use crate::plan::{Cell as PlannedCell, Slot};
 use crate::verdict::Inconclusive;
