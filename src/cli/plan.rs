@@ -84,7 +84,7 @@ fn print(
     if let Some(first) = plan.cells.first() {
         objectives(plan, &first.objectives, prospects, out)?;
         for scenario in &prospects.scenarios {
-            expected(&first.objectives, scenario, out)?;
+            expected(plan, &first.objectives, scenario, out)?;
         }
         if plan.sampling.mode == Timing::Soak {
             writeln!(
@@ -271,7 +271,16 @@ fn rare(
 }
 
 /// What a relay of stated quality has to expect.
-fn expected(objectives: &[Objective], scenario: &Scenario, out: &mut dyn Write) -> io::Result<()> {
+fn expected(
+    plan: &Plan,
+    objectives: &[Objective],
+    scenario: &Scenario,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let counts = match plan.sampling.mode {
+        Timing::Burst => "samples",
+        Timing::Soak => "votes",
+    };
     let width = width(objectives);
     let title = match scenario.assumed {
         None => "a relay at a fifth of the allowed failure odds".to_owned(),
@@ -281,7 +290,7 @@ fn expected(objectives: &[Objective], scenario: &Scenario, out: &mut dyn Write) 
     writeln!(
         out,
         "  {:width$}  {:>8}  {:>7}  {:>8}  {:>7}",
-        "objective", "good in", "passes", "violated", "samples"
+        "objective", "good in", "passes", "violated", counts
     )?;
     for (objective, forecast) in objectives.iter().zip(&scenario.forecasts) {
         let text = &objective.text;

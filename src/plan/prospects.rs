@@ -91,9 +91,8 @@ impl Prospects {
 
 /// Samples of a cell; of a soak the votes on an objective, by all regions together.
 fn most(plan: &Plan, cell: &Cell, objective: &Objective) -> u64 {
-    let window = objective.window.as_deref();
-    let window = window.and_then(|name| plan.windows.iter().find(|it| it.name == name));
-    Votes::of(&plan.sampling, plan.judge.bucket, window).map_or_else(
+    let (sampling, bucket) = (&plan.sampling, plan.judge.bucket);
+    Votes::of(objective, sampling, bucket, &plan.windows, plan.pair_ppm).map_or_else(
         || cell.sampling(&plan.sampling).max_samples,
         |votes| votes.expected,
     )

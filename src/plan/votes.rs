@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::Sampling;
 use super::window::{Calendar, UTC, Window};
+use crate::measure::metric::Metric;
+use crate::spec::objective::Objective;
 use crate::stats::{count, float};
 
 /// The stretches of time of a soak in a window, and how many of them vote.
@@ -18,10 +20,25 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// The votes of all regions together; `None` where the samples are not spread, or the window's
-    /// zone is not known.
-    pub fn of(sampling: &Sampling, bucket: Duration, window: Option<&Window>) -> Option<Self> {
+    /// The votes of all regions together on an objective, which may be about a window, or about
+    /// pairs: `pair_ppm` of the samples have the other half of one. `None` where the samples are not
+    /// spread, or the window's zone is not known.
+    pub fn of(
+        objective: &Objective,
+        sampling: &Sampling,
+        bucket: Duration,
+        windows: &[Window],
+        pair_ppm: u32,
+    ) -> Option<Self> {
         let duration = sampling.duration?;
+        let samples = if objective.metric == Metric::Overhead {
+            let pairs = u128::from(sampling.max_samples) * u128::from(pair_ppm);
+            u64::try_from(pairs.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+        } else {
+            sampling.max_samples
+        };
+        let name = objective.window.as_deref();
+        let window = name.and_then(|name| windows.iter().find(|it| it.name == name));
         let calendar = match window {
             Some(window) => Calendar::of(window)?,
             None => Calendar::days(UTC)?,
@@ -41,9 +58,9 @@ impl Votes {
             at += bucket;
         }
         // Samples fall anywhere in the soak.
-        let empty = (1.0 - 1.0 / float(all)).powf(float(sampling.max_samples));
+        let empty = (1.0 - 1.0 / float(all)).powf(float(samples));
         Some(Self {
-            most: inside.min(sampling.max_samples),
+            most: inside.min(samples),
             expected: count((float(inside) * (1.0 - empty)).round()),
             days,
         })
@@ -82,21 +99,32 @@ mod tests {
         }
     }
 
+    fn votes(text: &str, window: Option<&str>, sampling: &Sampling) -> Option<Votes> {
+        let objective = Objective {
+            window: window.map(str::to_owned),
+            ..Objective::parse(text).unwrap()
+        };
+        Votes::of(&objective, sampling, BUCKET, &[peak()], 200_000)
+    }
+
     #[test]
     fn a_week_of_ten_minutes_has_the_votes_of_the_table() {
-        let many = Votes::of(&week(100_000), BUCKET, None).unwrap();
+        let many = votes("usable >= 95%", None, &week(100_000)).unwrap();
         assert_eq!((many.most, many.expected, many.days), (1008, 1008, 7));
-        let evenings = Votes::of(&week(100_000), BUCKET, Some(&peak())).unwrap();
+        let evenings = votes("usable >= 95%", Some("peak"), &week(100_000)).unwrap();
         assert_eq!((evenings.most, evenings.expected), (168, 168));
     }
 
     #[test]
     fn few_samples_are_few_votes() {
-        let one_each = Votes::of(&week(1008), BUCKET, None).unwrap();
+        let one_each = votes("usable >= 95%", None, &week(1008)).unwrap();
         // 1 - 1/e of them.
         assert_eq!((one_each.most, one_each.expected), (1008, 637));
-        let few = Votes::of(&week(50), BUCKET, None).unwrap();
+        let few = votes("usable >= 95%", None, &week(50)).unwrap();
         assert_eq!((few.most, few.expected), (50, 49));
+        // A fifth of them is paired.
+        let pairs = votes("overhead.p50 < 300ms", None, &week(50)).unwrap();
+        assert_eq!((pairs.most, pairs.expected), (10, 10));
     }
 
     #[test]
@@ -105,6 +133,6 @@ mod tests {
             duration: None,
             ..week(50)
         };
-        assert_eq!(Votes::of(&now, BUCKET, None), None);
+        assert_eq!(votes("usable >= 95%", None, &now), None);
     }
 }

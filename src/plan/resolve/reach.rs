@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::cells::places;
+use crate::measure::metric::Metric;
 use crate::measure::words::counted;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::votes::Votes;
@@ -52,20 +53,24 @@ fn too_few_votes(
     slo: &Written<Objective>,
 ) -> Option<SpecError> {
     let outlook = Outlook::of(&slo.value, &settings.judge)?;
-    let window = slo.value.window.as_deref();
-    let window = window.and_then(|name| spec.windows().iter().find(|it| it.name == name));
-    let bucket = settings.judge.bucket;
-    let Votes { most, days, .. } = Votes::of(sampling, bucket, window)?;
+    let (objective, bucket) = (&slo.value, settings.judge.bucket);
+    let pair_ppm = spec.baseline().map_or(0, |it| it.pair_ppm);
+    let votes = Votes::of(objective, sampling, bucket, spec.windows(), pair_ppm);
+    let Votes { most, days, .. } = votes?;
     let needed = outlook.clean_samples();
-    let whose = window.map_or_else(String::new, |window| format!(" of `{}`", window.name));
+    let whose = objective.window.as_ref();
+    let whose = whose.map_or_else(String::new, |window| format!(" of `{window}`"));
     if needed > most {
         // Fewer samples than stretches are fewer votes, too.
-        let (why, first) = if most < sampling.max_samples {
-            let why = format!("{} in {} are {most}", shown(bucket), shown(duration));
-            (why, "lengthen `sampling.duration`, shorten `judge.bucket`")
-        } else {
+        let (why, first) = if most == sampling.max_samples {
             let why = format!("`sampling.max_samples` is {most}");
             (why, "raise `max_samples`")
+        } else if objective.metric == Metric::Overhead {
+            let why = format!("the pairs give {most} at most");
+            (why, "raise `baseline.pair` or `max_samples`")
+        } else {
+            let why = format!("{} in {} are {most}", shown(bucket), shown(duration));
+            (why, "lengthen `sampling.duration`, shorten `judge.bucket`")
         };
         let title = if most < sampling.max_samples {
             "this objective can never pass in so short a soak"
