@@ -1,32 +1,35 @@
-//! OpenAI responses: request, typed events, `response.completed`.
+//! OpenAI responses: typed events, `response.completed`.
 //!
 //! Strict about what the protocol requires and blind to everything it does not name.
 
+mod answer;
+mod flaws;
 mod kept;
 mod life;
+mod request;
+mod said;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::error::{Said, said_by, said_in};
-use super::member::{Loose, Text};
+use super::member::Loose;
 use super::twin::Twin;
-use super::{BUDGETS, DeltaKind, Frame, Prompt, Signal, Stop, Unreadable, pruned};
-use crate::observation::{Usage, Warning};
+use super::{DeltaKind, Frame, Signal, Stop, Unreadable, pruned};
+use crate::observation::Warning;
 
+pub(super) use answer::answer;
+use flaws::{flaw, missing, reason};
 pub(super) use kept::Kept;
 use life::{Cycle, Fault, ItemKind, PartKind, Place, Words, words_of};
-use wire::{Counts, Event, Kind, Name, Response};
-
-/// Chat's names of parameters that this protocol has no place for.
-const UNKNOWN_HERE: [&str; 3] = ["stop", "n", "messages"];
-
-/// Path of the request, under a base URL that ends in `/v1`.
-pub(super) fn path() -> String {
-    "/responses".to_owned()
-}
+pub(super) use request::{body, path};
+use said::{
+    End, call, delta_kind, ended, ending, error_of, item_kind, loose, meta, piece, text, usage,
+    whole,
+};
+use wire::{Event, Kind, Name, Response};
 
 /// Whether data is an event that ends the stream.
 pub(super) fn is_end_mark(data: &str) -> bool {
@@ -36,43 +39,6 @@ pub(super) fn is_end_mark(data: &str) -> bool {
 /// Whether data is chat's end mark, which relays put behind the true one by habit.
 pub(super) fn is_habit(data: &str) -> bool {
     data.trim_ascii() == "[DONE]"
-}
-
-/// JSON body of the request; what the prompt fixes wins over a parameter of the same name.
-///
-/// System messages at the head are the instructions; later ones keep their place.
-pub(super) fn body(prompt: &Prompt) -> Vec<u8> {
-    let mut members = prompt.params.clone();
-    let budget = super::budget(&members).map(Value::from);
-    let budgets = BUDGETS.iter().filter_map(|name| members.remove(*name));
-    let other = budgets.last();
-    if let Some(budget) = budget.or(other) {
-        members.insert("max_output_tokens".to_owned(), budget);
-    }
-    for name in UNKNOWN_HERE {
-        members.remove(name);
-    }
-    if let Some(Value::Object(options)) = members.get_mut("stream_options") {
-        options.remove("include_usage");
-        if options.is_empty() {
-            members.remove("stream_options");
-        }
-    }
-    members.insert("model".to_owned(), Value::String(prompt.model.clone()));
-    let system = prompt.messages.iter();
-    let system: Vec<&str> = system
-        .take_while(|message| message.role == "system")
-        .map(|message| message.content.as_str())
-        .collect();
-    if !system.is_empty() {
-        let text = system.join("\n\n");
-        members.insert("instructions".to_owned(), Value::String(text));
-    }
-    let rest = prompt.messages.iter().skip(system.len());
-    let input = rest.map(|message| json!({"role": message.role, "content": message.content}));
-    members.insert("input".to_owned(), Value::Array(input.collect()));
-    members.insert("stream".to_owned(), Value::Bool(prompt.stream));
-    Value::Object(members).to_string().into_bytes()
 }
 
 /// The stream's life cycle so far.
@@ -539,269 +505,4 @@ impl Life {
         }
         Err(Unreadable::Shape(reason(&value, error)))
     }
-}
-
-/// Reads a whole answer that was not streamed.
-pub(super) fn answer(body: &str, sink: &mut dyn FnMut(Signal<'_>)) -> Result<(), Unreadable> {
-    let response = match serde_json::from_str::<Response<'_>>(body) {
-        Ok(response) => response,
-        Err(error) => {
-            let value = pruned::value(body)?;
-            if let Some(said) = said_in(&value) {
-                sink(error_of(&said));
-                return Ok(());
-            }
-            return Err(Unreadable::Shape(shape(&value, "output", &error)));
-        }
-    };
-    let Some(output) = &response.output else {
-        let value = pruned::value(body).unwrap_or_default();
-        if let Some(said) = said_in(&value) {
-            sink(error_of(&said));
-            return Ok(());
-        }
-        return Err(Unreadable::Shape("no output"));
-    };
-    meta(&response, true, sink);
-    if let Some(flaw) = flaw(&response) {
-        sink(Signal::Flaw(flaw));
-    }
-    let mut life = Life::default();
-    let mut calls = false;
-    for (index, item) in output.iter().enumerate() {
-        let kind = item_kind(item);
-        life.item_members(kind, item, sink);
-        let parts = [&item.summary, &item.content].into_iter().flatten();
-        for (part, words) in parts.flat_map(|parts| parts.iter()).filter_map(words_of) {
-            piece(delta_kind(part), words, sink);
-        }
-        if matches!(kind, ItemKind::Function | ItemKind::Custom) {
-            calls = true;
-            let (id, name) = (loose(&item.call_id), loose(&item.name));
-            let words = item.arguments.0.as_deref().unwrap_or_default();
-            sink(call(u64::try_from(index).ok(), id, name, words));
-            let words = item.input.0.as_deref().unwrap_or_default();
-            piece(DeltaKind::Other, words, sink);
-        }
-    }
-    usage(response.usage.as_ref(), sink);
-    let status = text(response.status.as_ref());
-    let reason = response.incomplete_details.as_ref();
-    let reason = reason.and_then(|details| text(details.reason.as_ref()));
-    let said = response.error.as_deref().filter(|said| said.real);
-    match (said, status) {
-        (Some(said), _) => sink(error_of(said)),
-        (None, Some("failed")) => sink(error_of(&Said::default())),
-        // An answer that is still being made is not finished.
-        (None, Some("in_progress" | "queued")) => {}
-        (None, _) => ending(Kind::Completed, status, reason, calls, sink),
-    }
-    sink(Signal::Terminator);
-    Ok(())
-}
-
-/// How a response ended.
-enum End<'a> {
-    /// With an error.
-    Failed,
-    /// With a reason.
-    Finish(Stop, &'a str),
-}
-
-/// How a response ended, by its last event, its status and its reason; a status says more than the
-/// event's name, because services send `response.completed` for answers that were cut, too.
-fn ended<'a>(kind: Kind, status: Option<&'a str>, reason: Option<&'a str>, calls: bool) -> End<'a> {
-    match (kind, status) {
-        (Kind::Failed, _) | (_, Some("failed")) => End::Failed,
-        (_, Some(status @ ("cancelled" | "canceled"))) => End::Finish(Stop::Abort, status),
-        (Kind::Incomplete, _) | (_, Some("incomplete")) => match reason {
-            Some(
-                reason @ ("max_output_tokens" | "max_tokens" | "max_completion_tokens" | "length"),
-            ) => End::Finish(Stop::Length, reason),
-            Some(reason @ "content_filter") => End::Finish(Stop::Filter, reason),
-            Some(reason @ ("max_messages" | "steered")) => End::Finish(Stop::Unknown, reason),
-            // Cut, and nobody says by what right.
-            Some(reason) => End::Finish(Stop::Abort, reason),
-            None => End::Finish(Stop::Abort, "incomplete"),
-        },
-        _ if calls => End::Finish(Stop::ToolCalls, "completed"),
-        _ => End::Finish(Stop::Natural, "completed"),
-    }
-}
-
-/// Signals how a response ended that did not fail.
-fn ending(
-    kind: Kind,
-    status: Option<&str>,
-    reason: Option<&str>,
-    calls: bool,
-    sink: &mut dyn FnMut(Signal<'_>),
-) {
-    match ended(kind, status, reason, calls) {
-        End::Failed => sink(error_of(&Said::default())),
-        End::Finish(stop, reason) => {
-            if stop == Stop::Unknown {
-                sink(Signal::Odd(Warning::UnknownFinishReason));
-            }
-            sink(Signal::Finish {
-                choice: 0,
-                stop,
-                reason,
-            });
-        }
-    }
-}
-
-/// A payload without which an event says nothing.
-fn missing(kind: Kind, event: &Event<'_>) -> Option<&'static str> {
-    let there = match kind {
-        Kind::TextDelta
-        | Kind::RefusalDelta
-        | Kind::ReasoningDelta
-        | Kind::SummaryDelta
-        | Kind::ArgumentsDelta
-        | Kind::InputDelta
-        | Kind::HostedDelta => event.delta.is_some(),
-        Kind::TextDone | Kind::ReasoningDone | Kind::SummaryDone => event.text.is_some(),
-        Kind::RefusalDone => event.refusal.is_some(),
-        Kind::ArgumentsDone => event.arguments.is_some(),
-        Kind::InputDone => event.input.is_some(),
-        Kind::PartAdded | Kind::PartDone | Kind::SummaryPartAdded | Kind::SummaryPartDone => {
-            event.part.is_some()
-        }
-        Kind::ItemAdded | Kind::ItemDone => event.item.is_some(),
-        Kind::Created | Kind::Queued | Kind::InProgress => event.response.is_some(),
-        Kind::Completed
-        | Kind::Incomplete
-        | Kind::Failed
-        | Kind::Error
-        | Kind::Aside
-        | Kind::Unknown => true,
-    };
-    (!there).then_some("a required member is missing")
-}
-
-/// The first fault of a response that can be read all the same.
-fn flaw(response: &Response<'_>) -> Option<&'static str> {
-    match &response.object {
-        Some(Text(object)) if object == "response" => {}
-        Some(_) => return Some("the object is no response"),
-        None => return Some("a response without an object"),
-    }
-    if text(response.id.as_ref()).is_none() {
-        return Some("a response without an id");
-    }
-    if response.model.is_none() {
-        return Some("a response without a model");
-    }
-    if response.output.is_none() {
-        return Some("a response without an output");
-    }
-    let whole = response.created_at.is_some()
-        && response.parallel_tool_calls.is_some()
-        && response.tool_choice.is_some()
-        && response.tools.is_some();
-    (!whole).then_some("a response without a required member")
-}
-
-/// Names the fault of a JSON value that is no event, without any of its content.
-fn reason(value: &Value, error: Option<&serde_json::Error>) -> &'static str {
-    match error {
-        Some(error) => shape(value, "type", error),
-        None if value.is_object() => "an event without a type",
-        None => "no JSON object",
-    }
-}
-
-fn shape(value: &Value, member: &str, error: &serde_json::Error) -> &'static str {
-    if !value.is_object() {
-        return "no JSON object";
-    }
-    if value.get(member).is_none() {
-        return "a required member is missing";
-    }
-    if error.to_string().starts_with("duplicate field") {
-        "a member comes twice"
-    } else {
-        "a member has the wrong type"
-    }
-}
-
-fn meta(response: &Response<'_>, role: bool, sink: &mut dyn FnMut(Signal<'_>)) {
-    sink(Signal::Meta {
-        id: text(response.id.as_ref()),
-        model: text(response.model.as_ref()),
-        fingerprint: None,
-        role,
-    });
-}
-
-fn error_of<'a>(said: &'a Said<'_>) -> Signal<'a> {
-    Signal::Error {
-        code: said.code.as_deref(),
-        message: said.message.as_deref(),
-    }
-}
-
-fn piece(kind: DeltaKind, text: &str, sink: &mut dyn FnMut(Signal<'_>)) {
-    if !text.is_empty() {
-        sink(Signal::Delta {
-            kind,
-            choice: 0,
-            text,
-        });
-    }
-}
-
-const fn call<'a>(
-    index: Option<u64>,
-    id: Option<&'a str>,
-    name: Option<&'a str>,
-    arguments: &'a str,
-) -> Signal<'a> {
-    Signal::ToolCall {
-        choice: 0,
-        index,
-        id,
-        name,
-        arguments,
-    }
-}
-
-const fn delta_kind(kind: PartKind) -> DeltaKind {
-    match kind {
-        PartKind::Text => DeltaKind::Content,
-        PartKind::Refusal => DeltaKind::Refusal,
-        PartKind::Reasoning | PartKind::Summary => DeltaKind::Reasoning,
-    }
-}
-
-fn item_kind(item: &wire::Item<'_>) -> ItemKind {
-    ItemKind::of(item.kind.0.as_deref().unwrap_or_default())
-}
-
-fn usage(counts: Option<&Counts>, sink: &mut dyn FnMut(Signal<'_>)) {
-    if let Some(counts) = counts {
-        let reasoning = counts.output_tokens_details.as_ref();
-        let cached = counts.input_tokens_details.as_ref();
-        sink(Signal::Usage(Usage {
-            input: counts.input_tokens,
-            output: counts.output_tokens,
-            reasoning: reasoning.and_then(|details| details.reasoning_tokens),
-            cached_input: cached.and_then(|details| details.cached_tokens),
-            total: counts.total_tokens,
-        }));
-    }
-}
-
-fn whole<'a>(text: Option<&'a Text<'_>>) -> &'a str {
-    text.map_or("", |text| &text.0)
-}
-
-fn text<'a>(text: Option<&'a Text<'_>>) -> Option<&'a str> {
-    text.map(|text| &*text.0).filter(|text| !text.is_empty())
-}
-
-fn loose<'a>(text: &'a Loose<'_>) -> Option<&'a str> {
-    text.0.as_deref().filter(|text| !text.is_empty())
 }

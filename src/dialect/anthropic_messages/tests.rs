@@ -2,7 +2,9 @@
 
 mod streams;
 
-use super::super::Message as Turn;
+use serde_json::json;
+
+use super::super::{Message as Turn, Prompt};
 use super::*;
 
 /// What a stream of events says, in short; an event that cannot be read is said, too.
@@ -149,7 +151,7 @@ fn a_request_has_the_members_of_the_protocol_whatever_the_workload_calls_them() 
 fn a_budget_is_always_sent_and_native_members_pass_through() {
     let all =
         sent(json!({"stop_sequences": ["a"], "stop": ["b"], "thinking": {"type": "disabled"}}));
-    assert_eq!(all["max_tokens"], DEFAULT_BUDGET);
+    assert_eq!(all["max_tokens"], request::DEFAULT_BUDGET);
     assert_eq!(all["stop_sequences"], json!(["a"]));
     assert_eq!(all["thinking"], json!({"type": "disabled"}));
     assert_eq!(
