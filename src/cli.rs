@@ -10,6 +10,7 @@ mod counts;
 mod demo;
 mod explain;
 mod export;
+mod files;
 mod init;
 mod inspect;
 mod judge;

@@ -1,13 +1,11 @@
 //! `relayproof compare`: relays ranked by their evidence, or a new run held against an old one.
 
-use std::collections::HashSet;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::judge::{EVIDENCE, SPANS, evidence_files};
+use super::files::found;
 use super::{Exit, complain, results, with_causes};
 use crate::compare::alike::{Unlike, apart, forbidding, groups, unlike};
 use crate::compare::ranking::{Score, rank};
@@ -110,28 +108,6 @@ fn show(
         Form::Json => results::json(&json(), out),
         Form::Html => out.write_all(page().as_bytes()),
     }
-}
-
-/// The evidence files that paths stand for, each once, and what could not be read.
-fn found(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
-    let (mut files, mut mistakes) = (Vec::new(), Vec::new());
-    let mut seen = HashSet::new();
-    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
-    let is_spans = |path: &&PathBuf| path.to_string_lossy().ends_with(SPANS);
-    for path in paths.iter().filter(|path| !is_spans(path)) {
-        match evidence_files(path) {
-            Ok(inside) if inside.is_empty() => mistakes.push(format!(
-                "{}: no evidence (*{EVIDENCE}) in it",
-                path.display()
-            )),
-            Ok(inside) => files.extend(inside.into_iter().filter(|file| {
-                let real = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-                seen.insert(real)
-            })),
-            Err(error) => mistakes.push(format!("cannot read {}: {error}", path.display())),
-        }
-    }
-    (files, mistakes)
 }
 
 /// Counts one evidence file, line by line.

@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{Exit, complain, judge, with_causes};
+use super::{Exit, complain, files, with_causes};
 use crate::telemetry::replay::{ReplayError, Target, replay};
 
 /// Arguments of `export`.
@@ -23,7 +23,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
-    let files = match judge::named_evidence(&args.files) {
+    let files = match files::all(&args.files) {
         Ok(mut files) => {
             files.sort_unstable();
             files

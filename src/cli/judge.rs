@@ -1,24 +1,17 @@
 //! `relayproof judge FILE…`: the verdicts of evidence files, made again offline.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::counts;
 use super::soak::{self, Given};
-use super::{Exit, Format, colour, complain, results, with_causes};
+use super::{Exit, Format, colour, complain, files, results, with_causes};
 use crate::evidence::Evidence;
 use crate::report::document::{Cell, Document, Unmeasured};
 use crate::report::{json, terminal};
 use crate::run::CellOutcome;
 use crate::telemetry::env::TRACE_URL;
 use crate::verdict::{Overall, Summary, judge_file};
-
-/// Ending of evidence files; in a folder, other files are left alone.
-pub(super) const EVIDENCE: &str = ".jsonl";
-/// Ending of the spans that lie beside them.
-pub(super) const SPANS: &str = ".otlp.jsonl";
 
 /// Arguments of `judge`.
 #[derive(clap::Args)]
@@ -117,38 +110,23 @@ pub(super) fn document<'a>(
     }
 }
 
-pub(super) fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
-    let (mut judged, mut mistakes) = (Vec::new(), Vec::new());
-    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
-    let is_spans = |file: &&PathBuf| file.to_string_lossy().ends_with(SPANS);
-    for file in files.iter().filter(|file| !is_spans(file)) {
-        let paths = match evidence_files(file) {
-            Ok(paths) => paths,
-            Err(error) => {
-                mistakes.push(format!("cannot read {}: {error}", file.display()));
-                continue;
+/// The evidence files that are meant, judged, and what is wrong with the others.
+pub(super) fn read_all(given: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
+    let (files, mut mistakes) = files::found(given);
+    let mut judged = Vec::new();
+    for path in files {
+        match judge_file(&path) {
+            Ok((mut evidence, summary)) => {
+                // Spans of a run without an endpoint may have been sent since.
+                let url = &mut evidence.header.otel.trace_url;
+                *url = url.take().or_else(named_trace_url);
+                judged.push(Judged {
+                    path,
+                    evidence,
+                    summary,
+                });
             }
-        };
-        if paths.is_empty() {
-            mistakes.push(format!(
-                "{}: no evidence (*{EVIDENCE}) in it",
-                file.display()
-            ));
-        }
-        for path in paths {
-            match judge_file(&path) {
-                Ok((mut evidence, summary)) => {
-                    // Spans of a run without an endpoint may have been sent since.
-                    let url = &mut evidence.header.otel.trace_url;
-                    *url = url.take().or_else(named_trace_url);
-                    judged.push(Judged {
-                        path,
-                        evidence,
-                        summary,
-                    });
-                }
-                Err(error) => mistakes.push(with_causes(&error)),
-            }
+            Err(error) => mistakes.push(with_causes(&error)),
         }
     }
     (judged, mistakes)
@@ -157,55 +135,6 @@ pub(super) fn read_all(files: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
 /// How addresses of traces are made, where the environment says it.
 fn named_trace_url() -> Option<String> {
     std::env::var(TRACE_URL).ok().filter(|it| !it.is_empty())
-}
-
-/// The evidence files that are meant, each once, as they were given.
-///
-/// # Errors
-/// When there is none, or a folder cannot be read, in words.
-pub(super) fn named_evidence(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
-    let is_spans = |path: &Path| path.to_string_lossy().ends_with(SPANS);
-    let mut seen = BTreeSet::new();
-    let mut files = Vec::new();
-    for path in given.iter().filter(|path| !is_spans(path)) {
-        let found = evidence_files(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        if found.is_empty() {
-            return Err(format!(
-                "{}: no evidence (*{}) in it",
-                path.display(),
-                EVIDENCE
-            ));
-        }
-        // A file that is named beside its folder is the same file.
-        let fresh =
-            |file: &PathBuf| seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
-        files.extend(found.into_iter().filter(fresh));
-    }
-    if files.is_empty() {
-        return Err("no evidence among these files".to_owned());
-    }
-    Ok(files)
-}
-
-/// The file itself, or the evidence files of a folder by name.
-pub(super) fn evidence_files(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let file = entry.path();
-        if name.ends_with(EVIDENCE) && !name.ends_with(SPANS) && file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort_unstable();
-    Ok(files)
 }
 
 /// Prints judged cells and gives the exit code they come to, together with those that could not be

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use super::judge::{self, Judged};
 use super::soak::{self, Given, Page, Soak};
-use super::{Exit, complain, results, signed};
+use super::{Exit, complain, files, results, signed};
 use crate::evidence::{Line, Reader};
 use crate::report::curves::Curves;
 use crate::report::document::{Cell, Document, Unmeasured};
@@ -209,7 +209,7 @@ fn written(text: &str, path: Option<&Path>, out: &mut dyn Write) -> io::Result<E
 
 /// The folder of the latest run that holds evidence.
 pub(super) fn latest_evidence(root: &Path) -> Option<PathBuf> {
-    let holds = |run: &PathBuf| judge::evidence_files(run).is_ok_and(|files| !files.is_empty());
+    let holds = |run: &PathBuf| files::in_place(run).is_ok_and(|files| !files.is_empty());
     latest_runs(root).into_iter().take(LOOKED_AT).find(holds)
 }
 

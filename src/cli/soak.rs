@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{Exit, Format, colour, complain, judge, results, with_causes};
+use super::{Exit, Format, colour, complain, files, results, with_causes};
 use crate::evidence::merge::{Contradiction, Part, Source, merge};
 use crate::evidence::{Evidence, Reader, Sample, check_all, read_segments, segment_files};
 use crate::plan::{Timing, window};
@@ -62,25 +62,24 @@ pub(super) fn moment(text: &str) -> Result<u64, String> {
 /// Whether paths hold evidence of runs or of a soak.
 ///
 /// # Errors
-/// When they hold both, which would be two reports.
+/// When they hold both, which would be two reports, or a folder of a soak's holds nothing.
 pub(super) fn given(paths: &[PathBuf]) -> Result<Given, String> {
-    let is_spans = |file: &&PathBuf| file.to_string_lossy().ends_with(judge::SPANS);
-    let (mut all, mut soak, mut run) = (Vec::new(), None, None);
-    for path in paths.iter().filter(|path| !is_spans(path)) {
-        // What cannot be read is told by whoever reads it.
-        let files = judge::evidence_files(path).unwrap_or_default();
-        for file in files {
-            match Reader::open(&file).map(|reader| reader.header().sampling.mode) {
-                Ok(Timing::Soak) => soak = soak.or_else(|| Some(file.clone())),
-                Ok(Timing::Burst) => run = run.or_else(|| Some(file.clone())),
-                Err(_) => {}
-            }
-            all.push(file);
+    let (files, mistakes) = files::found(paths);
+    let (mut soak, mut run) = (None, None);
+    for file in &files {
+        match Reader::open(file).map(|reader| reader.header().sampling.mode) {
+            Ok(Timing::Soak) => soak = soak.or(Some(file)),
+            Ok(Timing::Burst) => run = run.or(Some(file)),
+            Err(_) => {}
         }
     }
     match (soak, run) {
         (None, _) => Ok(Given::Runs),
-        (Some(_), None) => Ok(Given::Soak(all)),
+        // A soak without one of its parts is another one.
+        (Some(_), None) => match mistakes.into_iter().next() {
+            Some(mistake) => Err(mistake),
+            None => Ok(Given::Soak(files)),
+        },
         (Some(soak), Some(run)) => Err(format!(
             "{} is of a soak and {} of a run: name them apart, for they are judged by different \
              rules",

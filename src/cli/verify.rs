@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use super::results::{self, printable};
-use super::{Exit, Format, complain, judge, signed, soak, with_causes};
+use super::{Exit, Format, complain, files, signed, soak, with_causes};
 use crate::evidence::{ChainValue, check_all};
 use crate::telemetry::readback::{
     Backend, Finding, Question, Standing, Verified, VerifyError, verify,
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         complain("error: `--key` and `--as-of` are for a report; name it among the files");
         return Ok(Exit::Usage);
     }
-    let files = match judge::named_evidence(&args.files) {
+    let files = match files::all(&args.files) {
         Ok(files) => files,
         Err(mistake) => {
             complain(&format!("error: {mistake}"));

@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 pub use self::writer::Writer;
 use super::chain::{ChainValue, Ending, ending};
 use super::error::io_error;
-use super::segments::mismatch;
 use super::{Close, Continued, EvidenceError, Header, Line, SCHEMA, Sample, Session, Skipped};
 
 /// Longest line that is written or read, in bytes.
@@ -395,6 +394,28 @@ pub(super) fn parse_header(line: &[u8], path: &Path) -> Result<Header, EvidenceE
         });
     }
     serde_json::from_slice(line).map_err(wrong)
+}
+
+/// Why a header cannot be that of a segment of other evidence; `None` where it can.
+fn mismatch(first: &Header, header: &Header, number: u32) -> Option<String> {
+    let found = header.segment.map_or(1, |segment| segment.number);
+    if found != number {
+        return Some(format!("its header says that it is segment {found}"));
+    }
+    let of = |it: &Header| {
+        [
+            ("cell_id", it.cell_id.clone()),
+            ("run_id", it.run_id.clone()),
+            ("core_digest", it.core_digest.clone()),
+        ]
+    };
+    of(first)
+        .into_iter()
+        .zip(of(header))
+        .find(|(a, b)| a != b)
+        .map(|((what, ours), (_, theirs))| {
+            format!("its {what} is `{theirs}`, that of the first file is `{ours}`")
+        })
 }
 
 #[cfg(test)]

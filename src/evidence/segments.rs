@@ -318,28 +318,6 @@ pub fn read_segments(first: &Path) -> Result<Evidence, EvidenceError> {
         .map(|(evidence, _)| evidence)
 }
 
-/// Why a header cannot be that of a segment of other evidence; `None` where it can.
-pub(super) fn mismatch(first: &Header, header: &Header, number: u32) -> Option<String> {
-    let found = header.segment.map_or(1, |segment| segment.number);
-    if found != number {
-        return Some(format!("its header says that it is segment {found}"));
-    }
-    let of = |it: &Header| {
-        [
-            ("cell_id", it.cell_id.clone()),
-            ("run_id", it.run_id.clone()),
-            ("core_digest", it.core_digest.clone()),
-        ]
-    };
-    of(first)
-        .into_iter()
-        .zip(of(header))
-        .find(|(a, b)| a != b)
-        .map(|((what, ours), (_, theirs))| {
-            format!("its {what} is `{theirs}`, that of the first file is `{ours}`")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

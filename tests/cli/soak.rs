@@ -179,6 +179,10 @@ fn nothing_is_signed_that_was_altered_or_is_no_single_soak() {
     .unwrap();
     let mixed = place.run(&["judge", "week/hk", "run.jsonl"]);
     assert!(mixed.exits(2).err.contains("name them apart"));
+    // A region that was forgotten to be copied is not one that was never sampled.
+    fs::create_dir(place.path().join("empty")).unwrap();
+    let partly = place.run(&["judge", "week/hk", "empty"]);
+    assert!(partly.exits(2).err.contains("empty: no evidence"));
     let early = place.run(&["judge", "run.jsonl", "--as-of", AFTER]);
     assert!(
         early

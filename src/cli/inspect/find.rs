@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::super::judge::evidence_files;
+use super::super::files::in_place;
 use super::super::with_causes;
 use crate::evidence::{Header, Line, Reader, Sample};
 use crate::measure::words::counted;
@@ -72,8 +72,8 @@ impl<'w> Wanted<'w> {
 pub(super) fn find(wanted: &str, within: Option<&str>, root: &Path) -> Result<Found, String> {
     let meant = Wanted::read(wanted)?;
     let place = place(within, root)?;
-    let files = evidence_files(&place)
-        .map_err(|error| format!("cannot read {}: {error}", place.display()))?;
+    let files =
+        in_place(&place).map_err(|error| format!("cannot read {}: {error}", place.display()))?;
     if files.is_empty() {
         return Err(format!("{}: no evidence (*.jsonl) in it", place.display()));
     }
@@ -142,7 +142,7 @@ fn place(within: Option<&str>, root: &Path) -> Result<PathBuf, String> {
         .flatten()
         .filter_map(|entry| {
             let path = entry.path();
-            let files = evidence_files(&path).ok().filter(|_| path.is_dir())?;
+            let files = in_place(&path).ok().filter(|_| path.is_dir())?;
             let written = files
                 .iter()
                 .filter_map(|file| fs::metadata(file).ok()?.modified().ok())

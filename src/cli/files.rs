@@ -1,0 +1,106 @@
+//! The evidence files that a command line means.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Ending of evidence files; in a folder, other files are left alone.
+const EVIDENCE: &str = ".jsonl";
+/// Ending of the spans that lie beside them.
+const SPANS: &str = ".otlp.jsonl";
+
+/// The evidence files that are meant, each once, in the order in which they were given, and what is
+/// wrong with what was given.
+///
+/// A file that is named beside its folder is the same file.
+pub(super) fn found(given: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut files, mut mistakes) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
+    // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
+    for path in given.iter().filter(|path| !is_spans(path)) {
+        match in_place(path) {
+            Ok(inside) if inside.is_empty() => mistakes.push(format!(
+                "{}: no evidence (*{EVIDENCE}) in it",
+                path.display()
+            )),
+            Ok(inside) => files.extend(inside.into_iter().filter(|file| {
+                let real = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+                seen.insert(real)
+            })),
+            Err(error) => mistakes.push(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+    (files, mistakes)
+}
+
+/// The evidence files that are meant, where nothing is wrong and there is one at least.
+///
+/// # Errors
+/// The first thing that is wrong, in words.
+pub(super) fn all(given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let (files, mistakes) = found(given);
+    match mistakes.into_iter().next() {
+        Some(mistake) => Err(mistake),
+        None if files.is_empty() => Err("no evidence among these files".to_owned()),
+        None => Ok(files),
+    }
+}
+
+/// The file itself, or the evidence files of a folder by name.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(super) fn in_place(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        let is_evidence = file.to_string_lossy().ends_with(EVIDENCE);
+        if is_evidence && !is_spans(&file) && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn is_spans(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(SPANS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_beside_its_folder_is_one_and_spans_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["b.jsonl", "a.jsonl", "a.otlp.jsonl", "notes.txt"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let given = [
+            at("b.jsonl"),
+            folder.path().to_owned(),
+            at("a.otlp.jsonl"),
+            at("b.jsonl"),
+        ];
+        let both = vec![at("b.jsonl"), at("a.jsonl")];
+        assert_eq!(found(&given), (both.clone(), Vec::new()));
+        assert_eq!(all(&given), Ok(both));
+    }
+
+    #[test]
+    fn a_folder_without_evidence_is_a_mistake() {
+        let folder = tempfile::tempdir().unwrap();
+        let given = [folder.path().to_owned()];
+        let mistake = format!("{}: no evidence (*.jsonl) in it", given[0].display());
+        assert_eq!(found(&given), (Vec::new(), vec![mistake.clone()]));
+        assert_eq!(all(&given), Err(mistake));
+        let spans = [given[0].join("a.otlp.jsonl")];
+        assert_eq!(all(&spans), Err("no evidence among these files".to_owned()));
+    }
+}
