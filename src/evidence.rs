@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::objective::Objective;
 use crate::observation::{Loss, Observation, micros, named, opt_micros};
 use crate::plan::window::Window;
 use crate::plan::{Judging, OtelSettings, Price, Propagation, Region, Sampling};
-use crate::spec::objective::Objective;
 
 /// Version of the file format.
 pub const SCHEMA: u32 = 1;

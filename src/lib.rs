@@ -5,9 +5,10 @@
 //!
 //! The modules are public for the command, the tests, the benchmarks and the fuzz targets of this
 //! repository only; they are hidden here, and may change with every version. In the order in which
-//! data flows: a `spec` is resolved to a `plan`; the `probe` asks through a `dialect`, watches the
-//! `stream` and writes an `observation` into `evidence`; `measure` gives it values, `verdict` decides
-//! and `attribution` says where to look. `cargo doc --document-hidden-items` (nightly) shows them.
+//! data flows: a `spec` is resolved (`resolve`) to a `plan`; the `probe` asks through a `dialect`,
+//! watches the `stream` and writes an `observation` into `evidence`; `measure` gives it values for
+//! each `objective`, `verdict` decides and `attribution` says where to look.
+//! `cargo doc --document-hidden-items` (nightly) shows them.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,8 @@ mod harness;
 #[cfg_attr(doc, doc(hidden))]
 pub mod measure;
 #[cfg_attr(doc, doc(hidden))]
+pub mod objective;
+#[cfg_attr(doc, doc(hidden))]
 pub mod observation;
 #[cfg_attr(doc, doc(hidden))]
 pub mod plan;
@@ -43,6 +46,8 @@ pub mod probe;
 mod progress;
 #[cfg_attr(doc, doc(hidden))]
 pub mod report;
+#[cfg_attr(doc, doc(hidden))]
+pub mod resolve;
 #[cfg(feature = "harness")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod run;
@@ -68,6 +73,8 @@ pub mod stream;
 pub mod telemetry;
 #[cfg_attr(doc, doc(hidden))]
 pub mod verdict;
+#[cfg_attr(doc, doc(hidden))]
+pub mod words;
 
 #[cfg(feature = "harness")]
 pub use harness::{Suite, main};

@@ -4,18 +4,16 @@
 //! left out; only a value that cannot exist (usage missing, too few tokens or gaps) is undefined.
 
 pub mod cost;
-pub mod metric;
 pub mod purse;
 pub mod shape;
-pub mod words;
 
 use std::time::Duration;
 
 use crate::evidence::Sample;
+use crate::objective::metric::{Direction, Metric, Unit};
+use crate::objective::{Objective, Op};
 use crate::observation::{Class, Ending, Observation, Phase, Stretch};
 use crate::plan::{Judging, Tokens};
-use crate::spec::objective::{Objective, Op};
-use metric::{Direction, Metric, Unit};
 use shape::{Limits, Shape};
 
 /// Attempts of a call that `success_in_4` and `retry_success` look at.

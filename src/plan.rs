@@ -6,7 +6,6 @@
 pub mod budget;
 mod price;
 pub mod prospects;
-mod resolve;
 mod schedule;
 mod step;
 pub mod trace_url;
@@ -17,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use price::Price;
-pub use resolve::resolve;
+pub(crate) use schedule::short_hash;
 pub use schedule::{is_paired, starts};
 pub use step::Step;
 
@@ -26,8 +25,8 @@ use serde_json::{Map, Value};
 
 use crate::dialect::{self, Message, Protocol};
 use crate::expect::Expect;
+use crate::objective::Objective;
 use crate::observation::named;
-use crate::spec::objective::Objective;
 use crate::stream::Timeouts;
 use std::fmt;
 
@@ -720,12 +719,18 @@ impl fmt::Debug for Proxy {
         match self {
             Self::None => f.write_str("None"),
             Self::Env => f.write_str("Env"),
-            Self::Url(url) => f
-                .debug_tuple("Url")
-                .field(&resolve::without_user_info(url))
-                .finish(),
+            Self::Url(url) => f.debug_tuple("Url").field(&without_user_info(url)).finish(),
         }
     }
+}
+
+/// The part of a URL behind user and password.
+pub(crate) fn without_user_info(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority_end = rest.find('/').unwrap_or(rest.len());
+    rest[..authority_end]
+        .rfind('@')
+        .map_or(rest, |at| &rest[at + 1..])
 }
 
 impl fmt::Debug for KeySource {

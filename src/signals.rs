@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Sample};
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
 use crate::observation::{Class, Observation, named};
 use crate::stats::difference::mcnemar_exact;
 use crate::stats::float;

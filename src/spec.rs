@@ -11,9 +11,7 @@ mod error;
 mod expect;
 mod inherit;
 mod interpolate;
-pub mod objective;
 mod parse;
-mod quantity;
 mod reader;
 mod relay;
 pub mod schema;
@@ -29,15 +27,13 @@ use std::fmt;
 use std::time::Duration;
 
 pub use error::{SpecError, SpecErrors};
-pub(crate) use error::{did_you_mean, listed};
-pub(crate) use parse::hex;
-pub(crate) use quantity::percent;
 pub(crate) use relay::RelaySpec;
 pub(crate) use settings::{Drawing, MOST_SAMPLES, Settings, Written};
 #[cfg(feature = "cli")]
 pub(crate) use workload::MOST_STREAMS;
 pub(crate) use workload::calibration;
 
+use crate::objective::quantity;
 use crate::plan::window::Window;
 use crate::plan::{OtelSettings, Region, Workload};
 

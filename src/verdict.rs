@@ -19,9 +19,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
+use crate::objective::{Objective, Severity};
 use crate::observation::named;
 use crate::plan::{Judging, OnInconclusive};
-use crate::spec::objective::{Objective, Severity};
 pub use judge::Judge;
 pub use streamed::judge_file;
 pub use summary::{Overall, Summary, overall};

@@ -9,42 +9,46 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Module → modules of ours that it may name. A module that is not listed may not exist.
+/// Module → modules of ours that it may name, each above those that it names: nothing runs in a
+/// circle. A module that is not listed may not exist.
 const EDGES: &[(&str, &[&str])] = &[
+    ("words", &[]),
     ("observation", &[]),
     ("stats", &[]),
+    ("objective", &["observation", "words"]),
     ("dialect", &["observation"]),
     ("expect", &["observation"]),
     ("stream", &["dialect", "expect", "observation"]),
     (
-        "measure",
-        &["evidence", "observation", "plan", "spec", "stats"],
+        "plan",
+        &[
+            "dialect",
+            "expect",
+            "objective",
+            "observation",
+            "stats",
+            "stream",
+            "words",
+        ],
     ),
     (
         "spec",
         &[
             "dialect",
             "expect",
-            "measure",
+            "objective",
             "observation",
             "plan",
-            "stats",
             "stream",
+            "words",
         ],
     ),
+    ("resolve", &["objective", "plan", "spec", "stats", "words"]),
+    ("evidence", &["dialect", "objective", "observation", "plan"]),
     (
-        "plan",
-        &[
-            "dialect",
-            "expect",
-            "measure",
-            "observation",
-            "spec",
-            "stats",
-            "stream",
-        ],
+        "measure",
+        &["evidence", "objective", "observation", "plan", "stats"],
     ),
-    ("evidence", &["dialect", "observation", "plan", "spec"]),
     ("attribution", &["evidence", "observation"]),
     (
         "verdict",
@@ -52,10 +56,27 @@ const EDGES: &[(&str, &[&str])] = &[
             "attribution",
             "evidence",
             "measure",
+            "objective",
             "observation",
             "plan",
-            "spec",
             "stats",
+            "words",
+        ],
+    ),
+    (
+        "signals",
+        &["evidence", "objective", "observation", "stats"],
+    ),
+    (
+        "compare",
+        &[
+            "evidence",
+            "measure",
+            "objective",
+            "observation",
+            "plan",
+            "stats",
+            "words",
         ],
     ),
     (
@@ -65,46 +86,24 @@ const EDGES: &[(&str, &[&str])] = &[
             "compare",
             "evidence",
             "measure",
+            "objective",
             "observation",
             "plan",
             "signals",
-            "spec",
             "stats",
             "verdict",
-        ],
-    ),
-    (
-        "signals",
-        &["evidence", "measure", "observation", "plan", "stats"],
-    ),
-    (
-        "compare",
-        &[
-            "evidence",
-            "measure",
-            "observation",
-            "plan",
-            "spec",
-            "stats",
+            "words",
         ],
     ),
     (
         "glossary",
-        &[
-            "attribution",
-            "measure",
-            "observation",
-            "plan",
-            "spec",
-            "verdict",
-        ],
+        &["attribution", "objective", "observation", "plan", "verdict"],
     ),
     (
         "probe",
         &[
             "dialect",
             "evidence",
-            "expect",
             "measure",
             "observation",
             "plan",
@@ -119,22 +118,23 @@ const EDGES: &[(&str, &[&str])] = &[
             "dialect",
             "evidence",
             "measure",
+            "objective",
             "observation",
             "plan",
             "probe",
-            "spec",
             "verdict",
+            "words",
         ],
     ),
     (
         "run",
         &[
-            "attribution",
             "evidence",
             "measure",
-            "observation",
+            "objective",
             "plan",
             "probe",
+            "resolve",
             "sim",
             "spec",
             "verdict",
@@ -148,7 +148,13 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "harness",
         &[
-            "plan", "progress", "report", "run", "session", "spec", "verdict",
+            "objective",
+            "plan",
+            "progress",
+            "report",
+            "run",
+            "session",
+            "verdict",
         ],
     ),
     ("bin", &[]),
@@ -198,9 +204,12 @@ const PURE: &[&str] = &[
     "dialect",
     "expect",
     "stream",
+    "words",
+    "objective",
     "measure",
     "spec",
     "plan",
+    "resolve",
     "verdict",
     "attribution",
     "compare",
@@ -253,6 +262,16 @@ fn modules_name_only_what_they_may() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_module_is_above_one_that_names_it() {
+    let floor = |module: &str| EDGES.iter().position(|(name, _)| *name == module);
+    for (module, allowed) in EDGES {
+        for target in allowed.iter().filter(|target| **target != "*") {
+            assert!(floor(target) < floor(module), "`{module}` names `{target}`");
+        }
+    }
 }
 
 #[test]

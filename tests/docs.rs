@@ -11,8 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use relayproof::resolve::resolve;
 use relayproof::spec::{self, schema};
-use relayproof::{cli, glossary, plan};
+use relayproof::{cli, glossary};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -118,9 +119,9 @@ fn every_table_that_is_made_from_the_code_is_as_the_code_has_it() {
 fn check(text: &str) -> Result<(), String> {
     let spec = spec::parse("block.yaml", text, &|_| None).map_err(|it| it.render(false))?;
     for profile in spec.profiles() {
-        plan::resolve(&spec, Some(profile)).map_err(|it| it.render(false))?;
+        resolve(&spec, Some(profile)).map_err(|it| it.render(false))?;
     }
-    plan::resolve(&spec, None)
+    resolve(&spec, None)
         .map(|_| ())
         .map_err(|it| it.render(false))
 }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use relayproof::measure::metric::Metric;
-use relayproof::plan;
+use relayproof::objective::Objective;
+use relayproof::objective::metric::Metric;
 use relayproof::report::json;
-use relayproof::spec::objective::Objective;
+use relayproof::resolve::resolve;
 use relayproof::spec::{self, schema};
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn env(name: &str) -> Option<String> {
 
 fn read(text: &str) -> Result<(), String> {
     let spec = spec::parse("test.yaml", text, &env).map_err(|it| it.render(false))?;
-    plan::resolve(&spec, None)
+    resolve(&spec, None)
         .map(|_| ())
         .map_err(|it| it.render(false))
 }

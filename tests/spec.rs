@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use proptest::prelude::*;
+use relayproof::objective::Objective;
 use relayproof::plan::{self, ConnectionMode, Endpoint, KeySource, Plan, Retry, Slot};
-use relayproof::spec::objective::Objective;
+use relayproof::resolve::resolve;
 use relayproof::spec::{self, SpecErrors};
 use relayproof::stream::Timeouts;
 
@@ -30,9 +31,9 @@ fn env(name: &str) -> Option<String> {
 fn check(path: &str, text: &str) -> Result<Plan, SpecErrors> {
     let spec = spec::parse(path, text, &env)?;
     for profile in spec.profiles() {
-        plan::resolve(&spec, Some(profile))?;
+        resolve(&spec, Some(profile))?;
     }
-    plan::resolve(&spec, None)
+    resolve(&spec, None)
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -247,7 +248,7 @@ fn placeholders_are_filled_in_and_keep_their_type() {
 fn a_profile_is_laid_over_the_spec() {
     let text = fs::read_to_string(folder("tests/data/specs/good/everything.yaml")).unwrap();
     let spec = spec::parse("everything.yaml", &text, &env).unwrap();
-    let resolved = |profile| plan::resolve(&spec, profile).unwrap();
+    let resolved = |profile| resolve(&spec, profile).unwrap();
     let (base, pr, strict) = (
         resolved(None),
         resolved(Some("pr")),
@@ -267,9 +268,7 @@ fn a_profile_is_laid_over_the_spec() {
 #[test]
 fn an_unknown_profile_is_refused_with_the_closest_one() {
     let spec = spec::parse("t.yaml", &ten_lines_and("profiles: { night: {} }\n"), &env).unwrap();
-    let said = plan::resolve(&spec, Some("nigth"))
-        .unwrap_err()
-        .render(false);
+    let said = resolve(&spec, Some("nigth")).unwrap_err().render(false);
     assert!(
         said.contains("no profile `nigth`") && said.contains("did you mean `night`?"),
         "{said}"
@@ -940,7 +939,7 @@ fn a_part_of_the_slots_is_asked_of_the_upstream_too_within_a_second_and_in_rando
 fn a_profile_draws_the_samples_of_a_soak_now() {
     let text = fs::read_to_string(folder("tests/data/specs/good/soak.yaml")).unwrap();
     let spec = spec::parse("soak.yaml", &text, &env).unwrap();
-    let plan = plan::resolve(&spec, Some("pr")).unwrap();
+    let plan = resolve(&spec, Some("pr")).unwrap();
     assert_eq!(plan.sampling.mode, plan::Timing::Burst);
     assert_eq!(plan.judge.scope, plan::Scope::Run);
     assert_eq!(

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use relayproof::evidence::Sample;
-use relayproof::plan;
+use relayproof::resolve::resolve;
 use relayproof::spec;
 use relayproof::stats::Tally;
 use relayproof::stats::cluster::korn_graubard;
@@ -510,7 +510,7 @@ sampling: { max_samples: 975 }
 slos: [interruption < 1%]
 ";
     let spec = spec::parse("test.yaml", spec, &|_| None).unwrap();
-    let plan = plan::resolve(&spec, None).unwrap();
+    let plan = resolve(&spec, None).unwrap();
     let (mut whole, mut broken) = (answer(true), answer(false));
     (0..200)
         .map(|seed| {

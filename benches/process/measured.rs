@@ -14,6 +14,7 @@ use relayproof::probe::endpoint::Endpoint;
 use relayproof::probe::hooks::ConnectEvents;
 use relayproof::probe::tls;
 use relayproof::probe::transport::{Dial, Transport};
+use relayproof::resolve::resolve;
 use relayproof::telemetry::spans::SampleFacts;
 use relayproof::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use relayproof::verdict::{self, Judge};
@@ -116,7 +117,7 @@ fn plan(task: &Task) -> Outcome<Plan> {
         .replace("BASE_URL", &task.base_url)
         .replace("TRANSPORT", transport.as_str());
     spec::parse("bench.yaml", &text, &|_| None)
-        .and_then(|spec| plan::resolve(&spec, None))
+        .and_then(|spec| resolve(&spec, None))
         .map_err(|errors| errors.render(false).into())
 }
 

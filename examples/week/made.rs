@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relayproof::evidence::{Close, Header, Sample, Writer};
-use relayproof::plan::{self, Cell, Plan, Slot};
+use relayproof::plan::{Cell, Plan, Slot};
+use relayproof::resolve::resolve;
 use relayproof::spec;
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ slos:
 /// Writes a folder for each probe, a file for each cell.
 pub(crate) fn write(folder: &Path, samples: u64) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let spec = spec::parse("week.yaml", &spec(samples), &|_| None)?;
-    let plan = plan::resolve(&spec, None)?;
+    let plan = resolve(&spec, None)?;
     let mut files = Vec::new();
     for cell in &plan.cells {
         let slots = cell.slots(&cell.sampling(&plan.sampling));

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::{Exit, colour};
-use crate::measure::words::counted;
-use crate::plan;
+use crate::resolve::resolve;
 use crate::run;
 use crate::spec::{self, SpecErrors};
+use crate::words::counted;
 
 /// Checks all files, says `ok` for each right one and every mistake of the others.
 ///
@@ -45,7 +45,7 @@ fn read(file: &Path) -> Result<String, String> {
     let mut objectives = 0;
     // Each profile is a spec of its own, and may ask for what the file as such does not.
     for profile in std::iter::once(None).chain(spec.profiles().map(Some)) {
-        let plan = plan::resolve(&spec, profile).map_err(shown)?;
+        let plan = resolve(&spec, profile).map_err(shown)?;
         if profile.is_none() {
             cells = plan.cells.len();
             objectives = plan.cells.first().map_or(0, |cell| cell.objectives.len());

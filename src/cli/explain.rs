@@ -8,7 +8,8 @@ use super::waterfall::COLUMNS;
 use super::{Exit, Format, complain, results};
 use crate::glossary::{self, Entry, Kind};
 use crate::sim::Fault;
-use crate::spec::{did_you_mean, faults, listed};
+use crate::spec::faults;
+use crate::words::{did_you_mean, listed};
 
 /// Width of the labels of facts, their indent included.
 const LABEL: usize = 14;

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::{Exit, Format, check, colour, complain, results, run};
-use crate::measure::metric::Metric;
-use crate::measure::words::counted;
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Severity};
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
-use crate::plan::{self, Cell, Endpoint, KeySource, Method, Mode, Plan, Timing, window};
-use crate::spec::objective::{Objective, Severity};
+use crate::plan::{Cell, Endpoint, KeySource, Method, Mode, Plan, Timing, window};
+use crate::resolve::resolve;
+use crate::words::counted;
 
 /// First starts that are shown.
 const STARTS: usize = 6;
@@ -48,7 +49,7 @@ pub fn plan(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         }
     };
     let profile = run::named(args.profile.as_deref());
-    let plan = check::parse(&args.file, &text).and_then(|spec| plan::resolve(&spec, profile));
+    let plan = check::parse(&args.file, &text).and_then(|spec| resolve(&spec, profile));
     match plan {
         Ok(plan) => {
             let prospects = Prospects::of(&plan, &args.assume);

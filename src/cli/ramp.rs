@@ -14,7 +14,8 @@ use crate::progress::Board;
 use crate::report::ramp::{Climb, json, text};
 use crate::run::{Planned, content_warning, fresh_run_id, why_ignored};
 use crate::session::{Session, Viewer};
-use crate::spec::{self, MOST_STREAMS, did_you_mean, listed};
+use crate::spec::{self, MOST_STREAMS};
+use crate::words::{did_you_mean, listed};
 
 /// How long telemetry may take at the end.
 const TELEMETRY_BUDGET: Duration = Duration::from_secs(5);

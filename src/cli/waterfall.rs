@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::results::printable;
 use crate::attribution::{Blame, way_out};
-use crate::measure::words::counted;
 use crate::observation::{Finding, Observation, Timeline};
 use crate::report::waterfall::phases;
+use crate::words::counted;
 
 /// Width of a waterfall's bars.
 const BAR: usize = 34;

@@ -1,11 +1,11 @@
 //! What is asked of each sample when relays are put side by side: one yes or no.
 
 use crate::evidence::Sample;
-use crate::measure::metric::{Direction, Metric, Unit};
 use crate::measure::{Outcome, Reading};
+use crate::objective::metric::{Direction, Metric, Unit};
+use crate::objective::{Objective, Op, Severity, Statistic};
 use crate::plan::Judging;
-use crate::spec::objective::{Objective, Op, Severity, Statistic};
-use crate::spec::{did_you_mean, listed};
+use crate::words::{did_you_mean, listed};
 
 /// A question that each sample answers with yes or no, and whose share of yes is compared.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@
 use super::question::Question;
 use super::tallied::Tallied;
 use crate::evidence::{CloseReason, Evidence, Line, Sample};
-use crate::measure::metric::Metric;
 use crate::measure::seconds;
-use crate::spec::objective::Objective;
+use crate::objective::Objective;
+use crate::objective::metric::Metric;
 use crate::stats::interval::{Interval, Sides, wilson, z};
 use crate::stats::quantile::nearest_rank;
 use crate::stats::{Tally, float};

@@ -6,7 +6,7 @@ use super::question::Question;
 use crate::evidence::{Close, Header, LATE, Line, Sample, too_many_late};
 use crate::measure::Outcome;
 use crate::measure::cost::Cost;
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
 use crate::stats::quantile::nearest_rank;
 use crate::stats::{Tally, float};
 

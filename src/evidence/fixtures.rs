@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{Attempt, Close, CloseReason, Evidence, Header, Line, SCHEMA, Sample, SelfCheck};
 use crate::dialect::Protocol;
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Op, Severity, Statistic};
 use crate::observation::{
     Class, Connection, Counts, Ending, Finding, Gap, Observation, Packets, Phase, Stretch,
     Timeline, Usage,
@@ -13,7 +14,6 @@ use crate::plan::{
     Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Scope, Stop,
     Timing, Tokens, TransportKind, USUAL_BUCKET, USUAL_MIN_DAYS,
 };
-use crate::spec::objective::{Objective, Op, Severity, Statistic};
 
 pub(crate) fn ms(length: u64) -> Duration {
     Duration::from_millis(length)

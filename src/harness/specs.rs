@@ -160,10 +160,7 @@ impl Loading {
 }
 
 /// `relay/model/workload/objective`.
-pub(super) fn test_name(
-    cell: &plan::Cell,
-    objective: &crate::spec::objective::Objective,
-) -> String {
+pub(super) fn test_name(cell: &plan::Cell, objective: &crate::objective::Objective) -> String {
     format!("{}/{}", cell.name(), objective.text)
 }
 

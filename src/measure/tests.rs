@@ -1,6 +1,5 @@
 //! What each metric says of whole, slow, refused, broken and odd answers.
 
-use super::metric::Metric;
 use super::*;
 use crate::evidence::fixtures::*;
 use crate::observation::Timeline;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Cell, Judging, Method, Mode, Relay, Sampling, Workload};
-use crate::measure::metric::Metric;
-use crate::spec::objective::{Objective, Severity, Statistic};
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Severity, Statistic};
 use crate::stats::interval::{self, Sides};
 use crate::stats::look::Look;
 use crate::stats::operating;

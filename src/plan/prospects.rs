@@ -4,7 +4,7 @@
 use super::budget::{self, Forecast, Outlook, Together};
 use super::votes::Votes;
 use super::{Cell, Plan, Timing};
-use crate::spec::objective::Objective;
+use crate::objective::Objective;
 
 /// What can be said before anything is sent.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{Cell, Endpoint, Plan, Sampling, Slot};
 use crate::dialect::{Message, Prompt};
 use crate::observation::at_us;
-use crate::spec::hex;
+use crate::words::hex;
 
 /// Hex digits of an id.
 const ID_DIGITS: usize = 32;
@@ -289,7 +289,7 @@ fn seal(slot: &Slot) -> String {
 }
 
 /// A hash of parts as 32 hex digits; lengths are hashed too, so that parts cannot run together.
-pub(super) fn short_hash(parts: &[&str]) -> String {
+pub(crate) fn short_hash(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());

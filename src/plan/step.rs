@@ -5,7 +5,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{Cell, Judging, Method, Plan, Sampling, Scope, Timing};
-use crate::spec::hex;
+use crate::words::hex;
 
 /// What one step asks of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

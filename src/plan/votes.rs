@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Sampling;
 use super::window::{Calendar, UTC, Window};
-use crate::measure::metric::Metric;
-use crate::spec::objective::Objective;
+use crate::objective::Objective;
+use crate::objective::metric::Metric;
 use crate::stats::{count, float};
 
 /// The stretches of time of a soak in a window, and how many of them vote.

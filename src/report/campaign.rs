@@ -10,10 +10,10 @@ use super::document::heading;
 use super::said::said;
 use super::signoff::paired;
 use super::terminal::{FIRST, Paint, folded};
-use crate::measure::words::counted;
 use crate::plan::window::shown;
 use crate::verdict::campaign::{Campaign, Coverage, Gap, Pool, Role, Row};
 use crate::verdict::{Decision, Overall};
+use crate::words::counted;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;

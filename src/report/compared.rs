@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::compare::Tallied;
 use crate::compare::tallied::Rate;
-use crate::measure::words;
+use crate::words;
 
 /// Width of what is printed.
 pub(super) const COLUMNS: usize = 80;

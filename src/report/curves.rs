@@ -2,9 +2,9 @@
 
 use crate::evidence::{Header, Sample};
 use crate::measure::Reading;
-use crate::measure::metric::Unit;
+use crate::objective::metric::Unit;
+use crate::objective::{Objective, Statistic};
 use crate::plan::Judging;
-use crate::spec::objective::{Objective, Statistic};
 
 /// The values of one objective's metric.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::metric::Metric;
-use crate::spec::objective::{Objective, Op};
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Op};
 use crate::verdict::Verdict;
 
 /// Points that are kept; more could not be told apart in a picture.

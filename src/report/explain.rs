@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::attribution::{Blame, Party, blame, hint};
 use crate::evidence::{Evidence, Header, Sample, ids};
-use crate::measure::metric::{Metric, Unit};
-use crate::measure::{seconds, words};
+use crate::measure::seconds;
+use crate::objective::Objective;
+use crate::objective::metric::{Metric, Unit};
 use crate::observation::{Class, Observation, Phase, Stretch, Timeline};
 use crate::plan::Judging;
 use crate::plan::trace_url::{Lead, TraceUrl};
-use crate::spec::objective::Objective;
 use crate::verdict::Verdict;
+use crate::words;
 
 /// Samples that an explanation names.
 const TELLING: usize = 3;

@@ -19,7 +19,8 @@ use super::said::said;
 use super::waterfall::phases;
 use crate::attribution::blame;
 use crate::evidence::{Attempt, Sample};
-use crate::measure::{seconds, words};
+use crate::measure::seconds;
+use crate::words;
 
 /// What the page looks like; no font or picture of anyone else.
 const STYLE: &str = include_str!("html/page.css");

@@ -10,8 +10,8 @@ use quick_junit::{
 use super::document::{Cell, Document, Standing};
 use super::explain::explain;
 use super::said::said;
+use crate::objective::Objective;
 use crate::plan::window::shown;
-use crate::spec::objective::Objective;
 use crate::verdict::campaign::{Campaign, Pool, Role, Row};
 use crate::verdict::{Decision, Inconclusive, Overall, Verdict};
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use crate::evidence::Header;
 use crate::measure::cost::Cost;
-use crate::measure::words;
 use crate::verdict::{Decision, Verdict};
+use crate::words;
 
 /// `2 of 3 decided; ttft.p95 < 1.5s: between 91.2% and 99.9% of 95%, 40 more; about 20 s left`.
 pub fn words(header: &Header, standing: &[Verdict], spent: Option<Cost>) -> String {

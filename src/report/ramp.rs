@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::compared::{share, share_up, wrap};
 use crate::compare::ramp::{Bend, CONFIDENCE, FLAT, Kept, Knee, Step};
-use crate::measure::words;
-use crate::measure::words::counted;
+use crate::words;
+use crate::words::counted;
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;

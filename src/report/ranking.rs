@@ -9,9 +9,9 @@ use crate::compare::Question;
 use crate::compare::alike::Unlike;
 use crate::compare::ranking::{APART, Ranked, Ranking, Score};
 use crate::compare::tallied::Rate;
-use crate::measure::metric::{Metric, Unit};
-use crate::measure::words::counted;
+use crate::objective::metric::{Metric, Unit};
 use crate::stats::interval::Sides;
+use crate::words::counted;
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;
@@ -35,7 +35,7 @@ pub(super) fn score_words(score: Score) -> String {
         Sides::One => "one-sided",
         Sides::Two => "two-sided",
     };
-    let confidence = crate::spec::percent(score.confidence_ppm);
+    let confidence = crate::objective::quantity::percent(score.confidence_ppm);
     format!("z = {:.6} ({sides} {confidence})", score.z())
 }
 

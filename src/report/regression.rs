@@ -11,7 +11,7 @@ use crate::compare::regression::{
     ABOVE, ALPHA, Comparison, DIFFERENCE, FALL_POINTS, Finding, Located, Quantile, RATIO, Shares,
     Times,
 };
-use crate::measure::words::{self, counted};
+use crate::words::{self, counted};
 
 /// Version of the document.
 pub const SCHEMA: u32 = 1;

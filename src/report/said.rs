@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::metric::Metric;
-use crate::measure::words;
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Severity, Statistic};
 use crate::plan::{Judging, Mode, OnInconclusive};
-use crate::spec::objective::{Objective, Severity, Statistic};
 use crate::verdict::{Decision, Inconclusive, Verdict};
+use crate::words;
 
 /// All of it on one line, without the objective and the decision.
 pub(super) fn said(judging: &Judging, objective: &Objective, verdict: &Verdict) -> String {
@@ -127,7 +127,7 @@ pub(super) fn observed(objective: &Objective, verdict: &Verdict) -> Option<Strin
         // The value at this rank is that of a failed sample: there is none.
         return Some(format!("{name} is a failure"));
     }
-    let value = words::value(objective.metric.unit(), verdict.observed?);
+    let value = objective.metric.unit().shown(verdict.observed?);
     Some(format!("{name} {value}"))
 }
 

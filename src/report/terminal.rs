@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::explain::{Explanation, explain, trace_url};
 use super::said::said;
 use crate::evidence::{Evidence, Header};
-use crate::measure::words;
-use crate::spec::objective::Objective;
+use crate::objective::Objective;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
+use crate::words;
 
 /// Width of the first column: `INCONCLUSIVE` and two spaces.
 pub(super) const FIRST: usize = 14;

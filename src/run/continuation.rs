@@ -229,9 +229,8 @@ fn sound(plan: &Plan, evidence: &Evidence) -> Result<(), String> {
 fn difference(plan: &Plan, evidence: &Evidence) -> String {
     let header = &evidence.header;
     let objectives = plan.cells.first().map(|cell| {
-        let told = |it: &crate::spec::objective::Objective| {
-            (it.text.clone(), it.confidence_ppm, it.severity)
-        };
+        let told =
+            |it: &crate::objective::Objective| (it.text.clone(), it.confidence_ppm, it.severity);
         let now: Vec<_> = cell.objectives.iter().map(told).collect();
         let then: Vec<_> = header.objectives.iter().map(told).collect();
         now == then

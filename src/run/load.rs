@@ -8,8 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::Planned;
-use crate::plan::{self, Cell, Content, KeySource, Plan, Timing};
+use crate::plan::{Cell, Content, KeySource, Plan, Timing};
 use crate::probe::key;
+use crate::resolve::resolve;
 use crate::spec::{self, SpecErrors};
 
 /// Largest spec that is read; the parser has its own limit, this one keeps a wrong path (a log, a
@@ -71,7 +72,7 @@ pub fn plan_text(
 ) -> Result<Planned, LoadError> {
     let spec = spec::parse(source, text, &|name| env::var(name).ok()).map_err(LoadError::Spec)?;
     let profile = profile.filter(|wanted| spec.profiles().any(|known| known == *wanted));
-    let plan = plan::resolve(&spec, profile).map_err(LoadError::Spec)?;
+    let plan = resolve(&spec, profile).map_err(LoadError::Spec)?;
     let profiles = spec.profiles().map(str::to_owned).collect();
     Ok(Planned::new(plan, base, profiles))
 }

@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::error::{SpecError, did_you_mean, listed};
-use super::quantity;
+use super::error::SpecError;
 use super::reader::{Item, Reader};
 use super::relay::{self, RelaySpec};
 use super::settings::Settings;
 use super::tree::{Node, Value};
 use super::{Baseline, inherit};
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
+use crate::objective::quantity;
 use crate::plan::window::{self, Daily, Window};
 use crate::plan::{Method, Region, Scope, Timing};
+use crate::words::{did_you_mean, listed};
 
 /// Most windows, and most regions.
 const MOST: usize = 64;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::error::SpecError;
-use super::objective::{Objective, Statistic};
 use super::reader::Reader;
 use super::relay::RelaySpec;
 use super::settings::{Settings, Written};
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Statistic};
 use crate::plan::{ConnectionMode, Endpoint, Relay};
 use crate::stream::Timeouts;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::quantity::{Wrong, decimal, rounded, split};
+use crate::objective::quantity::{Wrong, decimal, rounded, split};
 
 /// Longest duration that is accepted: a year.
 const LONGEST_US: f64 = 365.0 * 24.0 * 3600.0 * 1e6;

@@ -266,31 +266,3 @@ pub(crate) fn position(text: &str, offset: usize) -> (u32, u32) {
         u32::try_from(column).unwrap_or(u32::MAX),
     )
 }
-
-/// The name closest to a misspelt one, if any is close enough.
-pub(crate) fn did_you_mean<'a>(
-    wrong: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    if wrong.len() > 64 {
-        return None;
-    }
-    let allowed = (wrong.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .map(|name| {
-            (
-                strsim::damerau_levenshtein(&wrong.to_lowercase(), name),
-                name,
-            )
-        })
-        .filter(|(distance, _)| *distance <= allowed)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-/// Names in code marks, separated by commas.
-pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
-}

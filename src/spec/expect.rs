@@ -2,9 +2,9 @@
 
 use super::duration;
 use super::error::SpecError;
-use super::quantity;
 use super::reader::{Item, Reader};
 use crate::expect::{Detect, Expect, Shape};
+use crate::objective::quantity;
 
 /// Reads the conditions of one workload.
 pub(super) fn read(r: &Reader<'_>, item: &Item<'_>) -> Option<Expect> {

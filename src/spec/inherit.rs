@@ -3,10 +3,11 @@
 //! Nearest wins, maps merge, lists are replaced; all on the tree, so that every inherited value
 //! still knows where it was written.
 
-use super::error::{SpecError, did_you_mean, listed};
+use super::error::SpecError;
 use super::reader::Reader;
 use super::relay::{OWN, WHOLE};
 use super::tree::{Entry, Node, Value};
+use crate::words::{did_you_mean, listed};
 
 /// Most relays that extend one another in a row.
 const DEEPEST: usize = 8;

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{SpecError, did_you_mean, listed};
+use super::error::SpecError;
 use super::reader::Reader;
 use super::tree::{Filled, Node, Value};
+use crate::words::{did_you_mean, listed};
 
 /// Looks up an environment variable.
 pub(super) type Env<'e> = &'e dyn Fn(&str) -> Option<String>;

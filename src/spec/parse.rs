@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::error::{SpecError, did_you_mean, listed};
+use super::error::SpecError;
 use super::inherit;
 use super::interpolate;
 use super::reader::{Fields, Item, MOST_ITEMS, Reader};
@@ -15,6 +15,7 @@ use super::tree::{Node, Value};
 use super::{Baseline, Exclusion, Spec, SpecErrors, campaign, coherence, secret, tree, workload};
 use crate::plan::window::Window;
 use crate::plan::{OtelSettings, Region, Scope, Timing, Workload};
+use crate::words::{did_you_mean, hex, listed};
 
 /// Reads a spec; see [`super::parse()`].
 pub(super) fn parse(
@@ -494,15 +495,6 @@ fn stem(source: &str) -> String {
     let file = source.rsplit(['/', '\\']).next().unwrap_or(source);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     if stem.is_empty() { "spec" } else { stem }.to_owned()
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 /// Path of each key that the reader asks for while it reads this text.

@@ -7,9 +7,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::error::{SpecError, did_you_mean, listed};
-use super::quantity;
+use super::error::SpecError;
 use super::tree::{Entry, Filled, Node, Value};
+use crate::objective::quantity;
+use crate::words::{did_you_mean, listed};
 
 /// Most items of a list that is combined with others or searched for duplicates.
 pub(super) const MOST_ITEMS: usize = 256;

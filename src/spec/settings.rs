@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::duration;
 use super::error::{SpecError, position};
-use super::objective::{Objective, Severity, Statistic};
-use super::quantity;
 use super::reader::{Item, Reader};
 use super::tree::Value;
+use crate::objective::quantity;
+use crate::objective::{Objective, Severity, Statistic};
 use crate::plan::{
     Judging, Method, Mode, OnInconclusive, Scope, Stop, Timing, Tokens, USUAL_BUCKET,
     USUAL_MIN_DAYS, ZERO_FAILURE, window,

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::duration;
-use super::error::{SpecError, did_you_mean, listed};
-use super::quantity;
+use super::error::SpecError;
 use super::reader::{Item, Reader};
 use super::tree::Value;
 use super::workload::MOST_STREAMS;
+use crate::objective::quantity;
 use crate::plan::{Overload, PlannedFault, Simulate};
+use crate::words::{did_you_mean, listed};
 
 /// Each fault with the parameters that it takes.
 pub(crate) const FAULTS: &[(&str, &[&str])] = &[

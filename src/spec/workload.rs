@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number};
 
-use super::error::{SpecError, did_you_mean};
+use super::error::SpecError;
 use super::expect;
 use super::reader::{Item, Reader};
 use super::relay;
@@ -10,6 +10,7 @@ use super::tree::{Node, Value};
 use crate::dialect::{self, Message};
 use crate::expect::Expect;
 use crate::plan::Workload;
+use crate::words::did_you_mean;
 
 /// Placeholders of a message.
 pub(crate) const PLACEHOLDERS: &[&str] = &["nonce", "seal", "index"];

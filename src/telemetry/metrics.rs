@@ -18,8 +18,8 @@ use super::spans::{
     SampleFacts, SampleOutcome, bounded, error_type, flavour, sample_context, server,
 };
 use crate::evidence::{Attempt, Header, Sample};
+use crate::objective::Objective;
 use crate::observation::{Ending, Observation, Phase, Stretch};
-use crate::spec::objective::Objective;
 use crate::verdict::{Decision, Verdict};
 use opentelemetry::Value;
 pub(super) use store::Store;

@@ -24,7 +24,7 @@ use super::export::outbox::Sink;
 use super::file::SpanFile;
 use super::recorded::{Run, runs};
 use crate::evidence::EvidenceError;
-use crate::measure::words::counted;
+use crate::words::counted;
 
 /// Spans of one request.
 const BATCH: usize = 512;

@@ -27,9 +27,9 @@ use super::semconv::{self, span};
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
 use crate::measure::Outcome;
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
+use crate::objective::{Objective, Severity, Statistic};
 use crate::observation::{Observation, named};
-use crate::spec::objective::{Objective, Severity, Statistic};
 pub(super) use draft::bounded;
 use draft::{Anchor, context};
 

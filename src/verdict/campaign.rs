@@ -25,10 +25,10 @@ pub use soak::judge_campaign;
 
 use super::summary::Overall;
 use super::{Decision, Effect, Verdict, effect};
+use crate::objective::Objective;
 use crate::observation::named;
 use crate::plan::Judging;
 use crate::plan::window::Day;
-use crate::spec::objective::Objective;
 
 /// How long after its last slot a stretch of time may still get answers: four attempts with their
 /// waits fit in.

@@ -9,9 +9,9 @@ use crate::evidence::{
     Close, CloseReason, Header, LATE, Sample, own_failures, too_many_late, too_many_own,
 };
 use crate::measure::{self, Reading};
+use crate::objective::Objective;
 use crate::plan::window::Calendar;
 use crate::plan::{Judging, Stop, budget};
-use crate::spec::objective::Objective;
 use crate::stats::sequential::joint_over;
 
 /// The objectives of one cell being judged.

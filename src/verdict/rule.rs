@@ -1,7 +1,7 @@
 //! The rules by which an objective is judged, behind one set of counts.
 
+use crate::objective::{Objective, Statistic};
 use crate::plan::{Judging, Method};
-use crate::spec::objective::{Objective, Statistic};
 use crate::stats::Tally;
 use crate::stats::interval::{self, Interval, Sides};
 use crate::stats::look::Look;

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Decision, Effect, Verdict, effect, judge};
 use crate::attribution::groups::Groups;
 use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence, Sample};
+use crate::objective::Objective;
 use crate::observation::named;
 use crate::plan::Judging;
-use crate::spec::objective::Objective;
 
 /// One cell, judged.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::evidence::fixtures::*;
 use crate::evidence::{CloseReason, Line, Sample};
-use crate::measure::metric::Metric;
+use crate::objective::Objective;
+use crate::objective::metric::Metric;
 use crate::observation::{Class, Phase};
 use crate::plan::{Method, Mode, Stop};
-use crate::spec::objective::Objective;
 
 fn samples(outcomes: impl IntoIterator<Item = bool>) -> Vec<Sample> {
     outcomes

@@ -6,16 +6,16 @@ use super::bursts::Buckets;
 use super::rule::{GAMMA, Rule};
 use super::seals::SealAccount;
 use super::{Decision, Inconclusive, Verdict};
-use crate::measure::metric::{Direction, Metric, Unit};
-use crate::measure::words::counted;
 use crate::measure::{Outcome, Reading};
+use crate::objective::metric::{Direction, Metric, Unit};
+use crate::objective::{Objective, Statistic};
 use crate::plan::budget;
 use crate::plan::{Judging, Mode};
-use crate::spec::objective::{Objective, Statistic};
 use crate::stats::float;
 use crate::stats::interval::Interval;
 use crate::stats::quantile;
 use crate::stats::sequential::{Account, Standing};
+use crate::words::counted;
 
 /// Failing samples that a verdict names.
 pub(super) const NAMED_FAILURES: usize = 16;

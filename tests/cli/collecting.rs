@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use relayproof::evidence::{CloseReason, Evidence, SkipReason, read_segments};
 use relayproof::measure::purse::{Nano, Tariff};
-use relayproof::plan::{self, Plan, Slot};
+use relayproof::plan::{Plan, Slot};
+use relayproof::resolve::resolve;
 use relayproof::spec;
 
 use crate::place::{Place, Seen, UnderWay, until};
@@ -33,7 +34,7 @@ slos: [success_in_4 >= 50%]
 }
 
 fn plan_of(text: &str) -> Plan {
-    plan::resolve(&spec::parse("s.yaml", text, &|_| None).unwrap(), None).unwrap()
+    resolve(&spec::parse("s.yaml", text, &|_| None).unwrap(), None).unwrap()
 }
 
 fn slots(plan: &Plan) -> BTreeMap<u64, Slot> {

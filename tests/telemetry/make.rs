@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use relayproof::dialect::Protocol;
 use relayproof::evidence::{Attempt, Header, Sample};
-use relayproof::measure::metric::Metric;
+use relayproof::objective::metric::Metric;
+use relayproof::objective::{Objective, Op, Severity, Statistic};
 use relayproof::observation::{
     Class, Connection, Counts, Ending, Finding, Gap, Observation, Packets, Phase, Stretch,
     Timeline, Usage,
@@ -13,7 +14,6 @@ use relayproof::plan::{
     Judging, Method, Mode, OnInconclusive, OtelSettings, Propagation, Sampling, Scope, Stop,
     Timing, Tokens, TransportKind, USUAL_BUCKET, USUAL_MIN_DAYS,
 };
-use relayproof::spec::objective::{Objective, Op, Severity, Statistic};
 use relayproof::telemetry::spans::{SampleFacts, SampleOutcome};
 use relayproof::verdict::{Decision, Verdict};
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::super::files::in_place;
 use super::super::with_causes;
 use crate::evidence::{Header, Line, Reader, Sample};
-use crate::measure::words::counted;
+use crate::words::counted;
 
 /// Most runs whose age is compared.
 const MOST_RUNS: usize = 10_000;

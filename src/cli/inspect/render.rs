@@ -8,10 +8,9 @@ use crate::attribution::blame;
 use crate::cli::results::printable;
 use crate::cli::waterfall::{self, LABEL, human, labelled, push};
 use crate::evidence::{Attempt, Sample};
-use crate::measure::words;
 use crate::measure::{Outcome, Reading};
+use crate::objective::Objective;
 use crate::report::explain::address_of;
-use crate::spec::objective::Objective;
 
 /// The sample for people.
 pub(super) fn as_text(found: &Found, repeat: &Repeat, colour: bool) -> String {
@@ -128,7 +127,7 @@ fn missed(objective: &Objective, sample: &Sample, found: &Found) -> Option<Strin
         | Reading::Rate {
             per_second: value, ..
         } => {
-            format!(": {}", words::value(objective.metric.unit(), value))
+            format!(": {}", objective.metric.unit().shown(value))
         }
         Reading::Worst => ": the worst value".to_owned(),
         Reading::Burst => ": came in one burst".to_owned(),

@@ -9,7 +9,8 @@ use std::path::Path;
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
 use crate::observation::steers;
-use crate::plan::{self, Cell, Endpoint, HttpVersion, KeySource, Plan, Proxy, Slot};
+use crate::plan::{Cell, Endpoint, HttpVersion, KeySource, Plan, Proxy, Slot};
+use crate::resolve::resolve;
 use crate::run;
 use crate::spec::{self, Spec};
 
@@ -65,7 +66,7 @@ fn plan_of(spec: &Spec, header: &Header) -> Option<Plan> {
     let profiles = spec.profiles().map(Some);
     std::iter::once(None)
         .chain(profiles)
-        .filter_map(|profile| plan::resolve(spec, profile).ok())
+        .filter_map(|profile| resolve(spec, profile).ok())
         .find(|plan| plan.digest == header.plan_digest)
 }
 

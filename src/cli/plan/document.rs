@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::objective::Objective;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::prospects::{Prospects, Scenario};
 use crate::plan::{Cell, Endpoint, Plan};
-use crate::spec::objective::Objective;
 
 /// Version of the document; members are added, never renamed, within a version.
 const SCHEMA: u32 = 1;

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::super::signoff::{Clock, DayFailures, Latency};
 use super::plot::round;
 use crate::attribution::Party;
-use crate::measure::words;
+use crate::words;
 
 /// Size of a picture, and the room for its axes.
 const WIDTH: f64 = 640.0;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::super::distribution::Distribution;
-use crate::measure::{seconds, words};
+use crate::measure::seconds;
 use crate::observation::Phase;
+use crate::words;
 
 /// Size of a distribution's picture, and the room for its axes.
 const WIDTH: f64 = 640.0;
@@ -113,7 +114,7 @@ pub(super) fn distribution(shape: &Distribution) -> Markup {
                 @for tick in axes.ticks() {
                     path class="axis" d={ "M" (round(axes.x(tick))) " " (HEIGHT - BOTTOM) "v5" } {}
                     text x=(round(axes.x(tick))) y=(HEIGHT - BOTTOM + 20.0) text-anchor="middle" {
-                        (words::value(unit, tick))
+                        (unit.shown(tick))
                     }
                 }
                 path class="band" d={

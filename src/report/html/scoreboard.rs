@@ -9,7 +9,7 @@ use super::plot::round;
 use crate::compare::ranking::{Ranked, Ranking};
 use crate::compare::tallied::Tallied;
 use crate::compare::{Question, ranking::Score};
-use crate::measure::words;
+use crate::words;
 
 /// Size of the picture of the scores, and the room for names and numbers.
 const WIDTH: f64 = 640.0;

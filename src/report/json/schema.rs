@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::SCHEMA;
 use crate::attribution::Party;
 use crate::evidence::{CameTo, CloseReason};
-use crate::measure::metric::Metric;
+use crate::objective::Severity;
+use crate::objective::metric::Metric;
 use crate::observation::{Class, Phase};
-use crate::spec::objective::Severity;
 use crate::verdict::{Inconclusive, Overall};
 
 /// The schema of a whole report.

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::Material;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
-use crate::measure::words::counted;
+use crate::objective::Severity;
+use crate::objective::quantity::percent;
 use crate::observation::named;
 use crate::plan::{Mode, OnInconclusive, Tokens, USUAL_BUCKET, USUAL_MIN_DAYS, ZERO_FAILURE};
-use crate::spec::objective::Severity;
-use crate::spec::percent;
+use crate::words::counted;
 
 /// Confidence of a spec that says nothing.
 const USUAL_CONFIDENCE_PPM: u32 = 950_000;

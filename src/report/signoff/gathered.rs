@@ -16,10 +16,11 @@ use super::super::explain::address_of;
 use super::Clock;
 use crate::attribution::{Party, blame};
 use crate::evidence::{Attempt, Evidence, Header, Sample};
-use crate::measure::{seconds, words};
+use crate::measure::seconds;
 use crate::observation::{Class, Phase};
 use crate::plan::window::{Calendar, Day, shown};
 use crate::verdict::campaign::Campaign;
+use crate::words;
 
 /// Samples that a group of failures names.
 const TELLING: usize = 3;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::super::said;
 use super::{Clock, digits};
 use crate::evidence::Evidence;
-use crate::measure::metric::Metric;
-use crate::measure::words;
+use crate::objective::metric::Metric;
+use crate::objective::{Severity, Statistic};
 use crate::plan::window::{shown, shown_in};
-use crate::spec::objective::{Severity, Statistic};
 use crate::verdict::campaign::{self, AgainstRest, Beside, Campaign, DayCount, Pool, Role};
 use crate::verdict::{Bursts, Decision, Effect, Inconclusive, Overall, effect};
+use crate::words;
 
 /// What a relay comes to, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::Clock;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
-use crate::measure::words::counted;
 use crate::plan::TransportKind;
 use crate::verdict::campaign::Campaign;
+use crate::words::counted;
 
 /// Days of a week: fewer have not seen each of them.
 const WEEK: u64 = 7;

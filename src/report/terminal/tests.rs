@@ -3,7 +3,7 @@
 use super::*;
 use crate::evidence::fixtures::*;
 use crate::evidence::{CloseReason, Sample};
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
 use crate::observation::{Class, Ending, Observation, Phase};
 use crate::report::document::{Cell, Document};
 use crate::verdict::judge;

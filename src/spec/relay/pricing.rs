@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::plan::Price;
-use crate::spec::error::{SpecError, did_you_mean, listed};
+use crate::spec::error::SpecError;
 use crate::spec::reader::{Item, MOST_ITEMS, Reader};
 use crate::spec::tree::{Filled, Value};
+use crate::words::{did_you_mean, listed};
 
 /// Highest price of a million tokens.
 const MOST: f64 = 1_000_000.0;

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Key, Kind, Size, Table, all, lone_value, pattern};
 use crate::dialect::BUDGETS;
-use crate::measure::metric::Metric;
-use crate::spec::objective::grammar;
+use crate::objective::grammar;
+use crate::objective::metric::Metric;
 use crate::spec::reader::MOST_ITEMS;
 use crate::spec::simulate::FAULTS;
 use crate::spec::workload::OURS;

@@ -2,7 +2,7 @@
 //!
 //! Only what every dialect of regular expressions knows: no look-around, no flags.
 
-use crate::measure::metric::{Direction, Metric, Unit};
+use crate::objective::metric::{Direction, Metric, Unit};
 
 /// A placeholder stands in the text, so that only a run can say what it will be.
 pub(super) const FILLED: &str = r"\$\{(vars|env)\.";

@@ -1,7 +1,7 @@
 //! The table as Markdown: the reference in `docs/spec.md`.
 
 use super::{Key, Kind, all};
-use crate::measure::metric::{Direction, Metric, Unit};
+use crate::objective::metric::{Direction, Metric, Unit};
 
 /// The keys of the map at a place (`relays[]`, empty for the document itself) as a Markdown table;
 /// `None` where no map has this place.

@@ -2,12 +2,12 @@
 
 use super::{Key, Kind, Size, Table};
 use crate::dialect::Protocol;
+use crate::objective::Severity;
 use crate::plan::{
     ConnectionMode, Content, HttpVersion, Method, Mode, OnInconclusive, Overload, Propagation,
     Scope, Stop, Timing, Tokens, TransportKind, ZERO_FAILURE,
 };
 use crate::spec::MOST_SAMPLES;
-use crate::spec::objective::Severity;
 use crate::spec::workload::MOST_STREAMS;
 
 /// Every map, in the order of the reference.

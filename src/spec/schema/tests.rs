@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::plan;
+use crate::resolve::resolve;
 use crate::spec::parse::asked_for;
 
 /// Everything that the reader can be made to ask for: what it asks for depends on what is there.
@@ -158,7 +158,7 @@ otel: {{ {otel} }}
         );
         let spec = crate::spec::parse("s.yaml", &text, &|_| None)
             .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-        let plan = plan::resolve(&spec, None).unwrap();
+        let plan = resolve(&spec, None).unwrap();
         (plan.digest.clone(), plan.otel.clone(), plan.cells.len())
     };
     let usual = spec("", "", "", "", "", "", "");

@@ -268,8 +268,7 @@ impl CellSpans {
     /// Whether a miss of this objective fails its test.
     fn gates(&self, text: &str) -> bool {
         let mut objectives = self.objectives.iter();
-        objectives
-            .any(|it| it.text == text && it.severity == crate::spec::objective::Severity::Gate)
+        objectives.any(|it| it.text == text && it.severity == crate::objective::Severity::Gate)
     }
 
     /// The time of the cell's sampling; without a proper end, to the end of its last sample.

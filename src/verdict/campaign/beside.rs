@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::measure::Outcome;
+use crate::objective::Objective;
 use crate::observation::named;
 use crate::plan::Judging;
-use crate::spec::objective::Objective;
 use crate::stats::Tally;
 use crate::stats::difference::{Pairs, mcnemar_exact, newcombe_paired};
 use crate::stats::interval::{Sides, z};

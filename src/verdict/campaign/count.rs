@@ -7,11 +7,11 @@ use super::beside::{Beside, Twins};
 use super::soak::{Cell, Planned, Soak, nanos, stretch};
 use super::{DayCount, Failing};
 use crate::evidence::{LATE, Sample};
-use crate::measure::metric::Metric;
 use crate::measure::{self, Outcome, Reading};
+use crate::objective::Objective;
+use crate::objective::metric::Metric;
 use crate::plan::Judging;
 use crate::plan::window::{Calendar, Day};
-use crate::spec::objective::Objective;
 use crate::verdict::track::{NAMED_FAILURES, worst};
 
 /// Where an objective is counted.

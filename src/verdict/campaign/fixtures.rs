@@ -7,7 +7,8 @@ use crate::evidence::fixtures::{header, sample};
 use crate::evidence::{Evidence, Header, Line, Sample};
 use crate::observation::Observation;
 use crate::plan::window::moment;
-use crate::plan::{self, Cell, Plan, Slot};
+use crate::plan::{Cell, Plan, Slot};
+use crate::resolve::resolve;
 use crate::spec;
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -36,7 +37,7 @@ sampling: {{ seed: 7, mode: soak, duration: 7d, start: 2026-12-01T00:00:00+08:00
 {more}"
     );
     let spec = spec::parse("week.yaml", &text, &|_| None).unwrap();
-    plan::resolve(&spec, None).unwrap()
+    resolve(&spec, None).unwrap()
 }
 
 pub(crate) const PROMISES: &str = "slos:

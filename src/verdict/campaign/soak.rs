@@ -9,10 +9,10 @@ use super::coverage::Coverage;
 use super::decide::{Rules, decide};
 use super::{CLOSING, Campaign, CampaignError, Pool, Role, Row, regions};
 use crate::evidence::{Evidence, Sample};
+use crate::objective::Objective;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::window::{Calendar, UTC};
 use crate::plan::{self, Mode, Timing};
-use crate::spec::objective::Objective;
 
 /// Judges the evidence of one soak: one piece for each cell, those of the trusted upstream among
 /// them. Slots after `as_of_unix_ns` are not due yet.

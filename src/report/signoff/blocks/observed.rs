@@ -1,9 +1,9 @@
 //! What went wrong, and how long answers took.
 
 use super::{Block, Inline, Picture, cell, code, number, plain, say, shown, text, words_of};
-use crate::measure::words;
 use crate::observation::steers;
 use crate::report::signoff::{Named, SignOff};
+use crate::words;
 
 pub(super) fn failures(document: &SignOff) -> Vec<Block<'_>> {
     let failures = &document.failures;

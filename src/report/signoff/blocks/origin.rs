@@ -1,9 +1,9 @@
 //! Where the numbers come from, and by which ids they can be looked up.
 
 use super::{Block, cell, code, number, plain, say, small, text, words_of};
-use crate::measure::words;
-use crate::measure::words::counted;
 use crate::report::signoff::SignOff;
+use crate::words;
+use crate::words::counted;
 
 pub(super) fn provenance(document: &SignOff) -> Vec<Block<'_>> {
     let it = &document.provenance;

@@ -1,13 +1,13 @@
 //! What the document comes to: verdicts, objectives, pairs.
 
 use super::{Block, Inline, Mark, cell, code, number, say, small, text, words_of};
-use crate::measure::words;
-use crate::measure::words::counted;
 use crate::report::compared::{p, points};
 use crate::report::document::heading;
 use crate::report::signoff::SignOff;
 use crate::report::signoff::rows::Row;
 use crate::verdict::campaign::{Beside, Finding, Role};
+use crate::words;
+use crate::words::counted;
 
 /// What decides the document, in one sentence.
 fn headline(document: &SignOff) -> String {

@@ -1,9 +1,9 @@
 //! Planned slots against taken samples.
 
 use super::{Block, Inline, cell, code, number, plain, say, text, words_of};
-use crate::measure::words::counted;
 use crate::report::signoff::SignOff;
 use crate::report::signoff::rows::Covered;
+use crate::words::counted;
 
 /// Most gaps that a cell shows; JSON has more.
 const GAPS: usize = 20;

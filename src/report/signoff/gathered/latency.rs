@@ -8,9 +8,9 @@ use super::super::super::distribution::Distribution;
 use super::super::{Clock, digits};
 use crate::evidence::{Evidence, Header, Sample};
 use crate::measure::Reading;
-use crate::measure::metric::{Metric, Unit};
+use crate::objective::metric::{Metric, Unit};
+use crate::objective::{Objective, Statistic};
 use crate::plan::window::Calendar;
-use crate::spec::objective::{Objective, Statistic};
 use crate::stats::quantile::nearest_rank;
 use crate::verdict::campaign::{Campaign, Row};
 

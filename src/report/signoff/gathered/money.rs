@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::digits;
 use crate::evidence::Evidence;
 use crate::measure::cost::{Charge, Cost};
-use crate::measure::metric::Metric;
+use crate::objective::metric::Metric;
 use crate::plan::Price;
 use crate::stats::float;
 use crate::verdict::campaign::{Campaign, Role};

@@ -7,13 +7,11 @@ mod reach;
 use sha2::{Digest, Sha256};
 
 use self::cells::{baselines, calibrations, cell, places};
-pub(super) use self::digest::without_user_info;
-use super::budget::Outlook;
-use super::{Cell, Endpoint, Plan, Sampling, Timing};
-use crate::spec::objective::Objective;
-use crate::spec::{
-    Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors, did_you_mean, listed,
-};
+use crate::objective::Objective;
+use crate::plan::budget::Outlook;
+use crate::plan::{Cell, Endpoint, Plan, Sampling, Timing};
+use crate::spec::{Drawing, MOST_SAMPLES, RelaySpec, Settings, Spec, SpecError, SpecErrors};
+use crate::words::{did_you_mean, listed};
 
 /// Starts per second where a spec sets no rate: 120 a minute.
 const RATE: f64 = 2.0;

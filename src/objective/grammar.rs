@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::{Objective, Op, Severity, Statistic};
-use crate::measure::metric::{Direction, Metric, Unit};
-use crate::spec::error::{did_you_mean, listed};
-use crate::spec::quantity;
+use crate::objective::metric::{Direction, Metric, Unit};
+use crate::objective::quantity;
+use crate::words::{did_you_mean, listed};
 
 /// Why a text is no objective, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::plan::{Endpoint, KeySource, Proxy, Relay, Sampling, Timing, Workload};
-use crate::spec::{RelaySpec, Settings, Spec, hex};
+use crate::plan::{
+    Endpoint, KeySource, Proxy, Relay, Sampling, Timing, Workload, without_user_info,
+};
+use crate::spec::{RelaySpec, Settings, Spec};
+use crate::words::hex;
 
 /// SHA-256 of everything that decides what is sent and how it is judged, with the budget and
 /// without it.
@@ -154,15 +157,6 @@ fn workload_facts(workload: &Workload) -> Value {
         facts["concurrency"] = json!(streams);
     }
     facts
-}
-
-/// The part of a URL behind user and password.
-pub(in crate::plan) fn without_user_info(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    rest[..authority_end]
-        .rfind('@')
-        .map_or(rest, |at| &rest[at + 1..])
 }
 
 /// JSON with sorted keys and no white space: one text for one value.

@@ -1,15 +1,4 @@
-//! Values as people read them: durations, speeds, shares.
-
-use super::metric::Unit;
-
-/// A value in the base unit of a metric.
-pub fn value(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::Seconds => seconds(value),
-        Unit::PerSecond => format!("{}/s", significant(value)),
-        Unit::YesNo => format!("{}%", trimmed(value * 100.0, 2)),
-    }
-}
+//! Words and numbers as people read them: durations, shares, counts, lists, the name that was meant.
 
 /// A duration: `840 µs`, `123 ms`, `1.81 s`.
 pub fn seconds(value: f64) -> String {
@@ -61,7 +50,8 @@ impl Scale {
     }
 }
 
-fn significant(value: f64) -> String {
+/// Three digits.
+pub fn significant(value: f64) -> String {
     format!("{:.*}", decimals(value), value)
 }
 
@@ -77,7 +67,7 @@ fn decimals(value: f64) -> usize {
 }
 
 /// A number with at most so many decimals and no trailing zeros.
-fn trimmed(value: f64, decimals: usize) -> String {
+pub fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -125,6 +115,43 @@ fn rounded(bound: f64, required: f64, round: fn(f64) -> f64, slack: f64) -> Stri
     } else {
         format!("{percent:.decimals$}%")
     }
+}
+
+/// The name closest to a misspelt one, if any is close enough.
+pub(crate) fn did_you_mean<'a>(
+    wrong: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    if wrong.len() > 64 {
+        return None;
+    }
+    let allowed = (wrong.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .map(|name| {
+            (
+                strsim::damerau_levenshtein(&wrong.to_lowercase(), name),
+                name,
+            )
+        })
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Names in code marks, separated by commas.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 #[cfg(test)]
@@ -176,8 +203,5 @@ mod tests {
     fn shares_are_printed_as_written() {
         assert_eq!(share(0.95), "95%");
         assert_eq!(share(0.9995), "99.95%");
-        assert_eq!(value(Unit::YesNo, 0.0125), "1.25%");
-        assert_eq!(value(Unit::YesNo, 1.0), "100%");
-        assert_eq!(value(Unit::PerSecond, 41.26), "41.3/s");
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::named;
+use crate::words;
 
 named! {
     /// What can be promised.
@@ -70,6 +71,17 @@ pub enum Direction {
     Lower,
     /// More is better.
     Higher,
+}
+
+impl Unit {
+    /// A value in this unit, as people read it.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Seconds => words::seconds(value),
+            Self::PerSecond => format!("{}/s", words::significant(value)),
+            Self::YesNo => format!("{}%", words::trimmed(value * 100.0, 2)),
+        }
+    }
 }
 
 impl Metric {
@@ -225,5 +237,13 @@ mod tests {
             .filter(|line| line.starts_with("| `") && line.matches('|').count() == 6)
             .count();
         assert_eq!(rows, Metric::ALL.len());
+    }
+
+    #[test]
+    fn values_are_shown_in_their_unit() {
+        assert_eq!(Unit::YesNo.shown(0.0125), "1.25%");
+        assert_eq!(Unit::YesNo.shown(1.0), "100%");
+        assert_eq!(Unit::PerSecond.shown(41.26), "41.3/s");
+        assert_eq!(Unit::Seconds.shown(0.0426), "42.6 ms");
     }
 }

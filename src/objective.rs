@@ -1,13 +1,15 @@
 //! One promise: `METRIC[.pNN[.N] | .mean] OP NUMBER[UNIT]`, and what it asks of the samples.
 
 pub mod grammar;
+pub mod metric;
+pub(crate) mod quantity;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::metric::Metric;
 use crate::observation::named;
+use metric::Metric;
 
 named! {
     /// Which statistic of a metric is bounded.

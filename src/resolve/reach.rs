@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::cells::places;
-use crate::measure::metric::Metric;
-use crate::measure::words::counted;
+use crate::objective::Objective;
+use crate::objective::metric::Metric;
+use crate::objective::quantity::percent;
 use crate::plan::budget::{self, Outlook};
 use crate::plan::votes::Votes;
 use crate::plan::{Cell, Endpoint, Mode, Plan, Sampling};
-use crate::spec::objective::Objective;
-use crate::spec::{Settings, Spec, SpecError, Written, percent};
+use crate::spec::{Settings, Spec, SpecError, Written};
+use crate::words::counted;
 
 /// Objectives that no relay can be shown to meet within the samples, or votes, allowed.
 pub(super) fn out_of_reach(

@@ -2,17 +2,17 @@
 
 /// Why a value with a unit cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     /// What it should be: `a duration`.
-    pub(super) wanted: &'static str,
+    pub(crate) wanted: &'static str,
     /// What is wrong with it.
-    pub(super) why: String,
+    pub(crate) why: String,
     /// What to write.
-    pub(super) way_out: String,
+    pub(crate) way_out: String,
 }
 
 /// `120/min`, `100/s`, `30/h`: starts per second.
-pub(super) fn rate(text: &str) -> Result<f64, Wrong> {
+pub(crate) fn rate(text: &str) -> Result<f64, Wrong> {
     let wrong = |why: &str| Wrong {
         wanted: "a rate",
         why: why.to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn rate(text: &str) -> Result<f64, Wrong> {
 }
 
 /// `8M`, `10k`, `500`: a whole number.
-pub(super) fn count(text: &str) -> Result<u64, Wrong> {
+pub(crate) fn count(text: &str) -> Result<u64, Wrong> {
     let wrong = |why: &str| Wrong {
         wanted: "a count",
         why: why.to_owned(),
@@ -63,7 +63,7 @@ pub(super) fn count(text: &str) -> Result<u64, Wrong> {
 }
 
 /// `25 USD`, `0.5USD`: an amount of money.
-pub(super) fn usd(text: &str) -> Result<f64, Wrong> {
+pub(crate) fn usd(text: &str) -> Result<f64, Wrong> {
     let wrong = |why: &str| Wrong {
         wanted: "an amount of money",
         why: why.to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn usd(text: &str) -> Result<f64, Wrong> {
 }
 
 /// `99%`, `99.5%`, `0.01%`: parts per million; a bare number is refused.
-pub(super) fn share_ppm(text: &str) -> Result<u32, Wrong> {
+pub(crate) fn share_ppm(text: &str) -> Result<u32, Wrong> {
     let wrong = |why: &str, way_out: String| Wrong {
         wanted: "a percentage",
         why: why.to_owned(),
@@ -128,7 +128,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// The number at the start of a text, and the rest.
-pub(super) fn split(text: &str) -> (&str, &str) {
+pub(crate) fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -136,7 +136,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
 }
 
 /// Digits with at most one point among them; no sign, no exponent.
-pub(super) fn decimal(number: &str) -> Option<f64> {
+pub(crate) fn decimal(number: &str) -> Option<f64> {
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     let points = number.bytes().filter(|b| *b == b'.').count();
     let plain = digits > 0
@@ -153,7 +153,7 @@ pub(super) fn decimal(number: &str) -> Option<f64> {
     clippy::cast_sign_loss,
     reason = "callers bound the value; the cast saturates"
 )]
-pub(super) fn rounded(value: f64) -> u64 {
+pub(crate) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 

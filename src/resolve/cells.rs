@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::schedule::short_hash;
-use crate::plan::{Cell, Region, Timing, Workload};
+use crate::plan::{Cell, Region, Timing, Workload, short_hash};
 use crate::spec::{RelaySpec, Settings, Spec, calibration};
 
 /// A cell for which nothing is promised yet.
