@@ -7,6 +7,7 @@ pub mod cancel;
 pub mod clock;
 pub mod count;
 pub(crate) mod descriptors;
+pub mod dial;
 pub mod drive;
 pub mod endpoint;
 pub mod health;
@@ -30,7 +31,8 @@ use std::future::Future;
 
 use self::cancel::Cancel;
 use self::clock::Clock;
-use self::transport::{Request, Transport};
+use self::dial::Request;
+use self::transport::Transport;
 use crate::stream::Exchange;
 
 /// Something that makes attempts: the HTTP client, or a test's stand-in for it.

@@ -34,12 +34,15 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use env::{Destination, Lookup, Settings};
+use env::{Destination, Settings};
 use export::{Exporter, Tally, lock};
 pub use live::{Case, Suite};
 use live::{ForwardLogs, Stage};
 pub use metrics::Temporality;
 pub use spans::{SuiteInfo, SuiteStatus};
+
+/// A look-up of one environment variable.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Longest time that the end of a run may wait for telemetry.
 const MAX_BUDGET: Duration = Duration::from_secs(5);

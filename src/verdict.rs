@@ -26,6 +26,9 @@ pub use judge::Judge;
 pub use streamed::judge_file;
 pub use summary::{Overall, Summary, overall};
 
+/// Failing samples that a verdict names.
+const NAMED_FAILURES: usize = 16;
+
 named! {
     /// Why nothing could be decided.
     Inconclusive {

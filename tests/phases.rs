@@ -27,9 +27,10 @@ use relayproof::observation::{Class, Ending, Limit, Observation, Phase, Stretch}
 use relayproof::plan::{ConnectionMode, HttpVersion};
 use relayproof::probe::cancel::{Cancel, cancel_pair};
 use relayproof::probe::clock::Clock;
+use relayproof::probe::dial::{Dial, DialError, Request};
 use relayproof::probe::hooks::ConnectEvents;
 use relayproof::probe::reqwest_client::ReqwestTransport;
-use relayproof::probe::transport::{Dial, DialError, Request, Transport};
+use relayproof::probe::transport::Transport;
 use relayproof::stream::{Asked, Exchange, Timeouts};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;

@@ -22,8 +22,8 @@ use relayproof::observation::{Class, Ending, Limit, Observation, Phase, Warning}
 use relayproof::plan::{ConnectionMode, HttpVersion};
 use relayproof::probe::cancel::{Cancel, cancel_pair};
 use relayproof::probe::clock::Clock;
+use relayproof::probe::dial::{Dial, DialError, Request};
 use relayproof::probe::raw::RawTransport;
-use relayproof::probe::transport::{Dial, DialError, Request};
 use relayproof::stream::{Asked, Exchange, Loss, Timeouts};
 use url::Url;
 

@@ -21,6 +21,8 @@ mod rounds;
 mod sink;
 #[cfg(target_os = "linux")]
 mod table;
+#[cfg(target_os = "linux")]
+mod task;
 
 /// Anything that ends the benchmark.
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -9,21 +9,22 @@ use relayproof::plan::{
     Cell, ConnectionMode, HttpVersion, Plan, Propagation, Sampling, TransportKind,
 };
 use relayproof::probe::cancel::cancel_pair;
+use relayproof::probe::dial::Dial;
 use relayproof::probe::drive::{Driven, Job, drive};
 use relayproof::probe::endpoint::Endpoint;
 use relayproof::probe::hooks::ConnectEvents;
 use relayproof::probe::tls;
-use relayproof::probe::transport::{Dial, Transport};
+use relayproof::probe::transport::Transport;
 use relayproof::resolve::resolve;
 use relayproof::telemetry::spans::SampleFacts;
 use relayproof::telemetry::{Case, Exported, RunInfo, Suite, SuiteInfo, SuiteStatus, Telemetry};
 use relayproof::verdict::{self, Judge};
-use relayproof::{plan, spec};
+use relayproof::spec;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::rounds::{Client, Task};
+use super::task::{Client, Task};
 use super::{Outcome, bare, clocks};
 
 /// What the measured process says at its end.

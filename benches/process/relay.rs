@@ -6,7 +6,7 @@ use std::time::Duration;
 use relayproof::sim::{Relay, Settings};
 
 use super::clocks::monotonic_ns;
-use super::rounds::Shape;
+use super::task::Shape;
 use super::{Failure, Outcome};
 
 /// Serves until standard input ends, then says when each first token was written.

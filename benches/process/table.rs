@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::rounds::{Client, Load, Round, Row};
+use super::rounds::{Round, Row};
+use super::task::{Client, Load};
 
 /// All rows as a Markdown table.
 pub(crate) struct Table<'a>(pub(crate) &'a [Row]);

@@ -26,10 +26,11 @@ use crate::plan::{
 };
 use crate::probe::call::{Call, call_once};
 use crate::probe::cancel::cancel_pair;
+use crate::probe::dial::Dial;
 use crate::probe::endpoint::{self, Endpoint};
 use crate::probe::hooks::ConnectEvents;
 use crate::probe::key;
-use crate::probe::transport::{Dial, Transport};
+use crate::probe::transport::Transport;
 use crate::run::fresh_run_id;
 use crate::spec;
 use crate::stream::Timeouts;

@@ -35,7 +35,7 @@ use self::line::Line;
 use self::watch::Watch;
 use super::cancel::Cancel;
 use super::clock::Clock;
-use super::transport::{Dial, DialError, Request};
+use super::dial::{Dial, DialError, Request};
 use crate::observation::{Connection, Phase};
 use crate::plan::{ConnectionMode, HttpVersion};
 use crate::stream::{Exchange, FramingFault, Input, Loss};

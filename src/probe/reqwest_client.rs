@@ -29,11 +29,11 @@ use crate::observation::Connection;
 use crate::plan::{ConnectionMode, HttpVersion};
 use crate::probe::cancel::Cancel;
 use crate::probe::clock::Clock;
+use crate::probe::dial::{Dial, DialError, Request};
 use crate::probe::hooks::{
     ATTEMPT, Known, Sink, SystemLookup, TimedBody, WatchConnects, WatchedLookup,
 };
 use crate::probe::tls;
-use crate::probe::transport::{Dial, DialError, Request};
 use crate::stream::{Exchange, Head, Input};
 
 /// Bytes of one HTTP/2 stream that may wait unread; bounds what a relay can make us hold.

@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::plan::HttpVersion;
+use crate::probe::dial::DialError;
 use crate::probe::hooks::{NoTickets, WatchedVerifier};
-use crate::probe::transport::DialError;
 
 /// Makes ring the process's TLS provider, for the libraries that ask for one.
 ///

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::plan::{Cell, Endpoint as Place, Overload, Simulate};
 use crate::probe::count;
+use crate::probe::dial::{Dial, DialError};
 use crate::probe::endpoint::{self, Endpoint, EndpointError};
 use crate::probe::key::{self, KeyError};
-use crate::probe::transport::{Dial, DialError, Transport};
+use crate::probe::transport::Transport;
 use crate::sim;
 
 /// Why a cell's relay cannot be asked at all: our side or the user's, never the relay's.

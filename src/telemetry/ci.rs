@@ -3,8 +3,8 @@
 //! Pure, through the caller's lookup. Addresses lose their user info, and what looks like a
 //! secret is left out: a pipeline's variables are full of tokens.
 
+use super::Lookup;
 use super::clean::{looks_secret, repository_url, web_url};
-use super::env::Lookup;
 use super::semconv;
 use super::spans::bounded;
 

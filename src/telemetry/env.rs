@@ -21,11 +21,8 @@ use url::Url;
 use super::clean::percent_decoded;
 use super::metrics::Temporality;
 use super::semconv::metric::Edition;
-use super::{RunInfo, baggage, ci, semconv};
+use super::{Lookup, RunInfo, baggage, ci, semconv};
 use crate::plan::trace_url::TraceUrl;
-
-/// A look-up of one environment variable.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Longest wait for one export request, unless a variable says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

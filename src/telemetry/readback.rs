@@ -22,7 +22,8 @@ pub use backend::Backend;
 use backend::{Answer, Asked};
 pub use compare::Difference;
 
-use super::env::{Lookup, header_list, is_loopback};
+use super::Lookup;
+use super::env::{header_list, is_loopback};
 use super::recorded::runs;
 use crate::evidence::EvidenceError;
 use crate::observation::named;

@@ -16,8 +16,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::Lookup;
 use super::RunInfo;
-use super::env::{Destination, Lookup, Settings};
+use super::env::{Destination, Settings};
 use super::export::lock;
 use super::export::otlp::{self, SpanSink};
 use super::export::outbox::Sink;

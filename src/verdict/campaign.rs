@@ -11,6 +11,7 @@ mod decide;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod regions;
+mod rows;
 mod soak;
 
 use std::fmt;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use beside::{Beside, Finding};
 pub use coverage::{Coverage, Gap};
 pub use regions::AgainstRest;
-pub use soak::judge_campaign;
+pub use rows::judge_campaign;
 
 use super::summary::Overall;
 use super::{Decision, Effect, Verdict, effect};

@@ -4,8 +4,7 @@
 //! their end. Up to the allowance it may be the model: such a sample is neither good nor bad. This
 //! account shows when there are more, and only that; it never speaks for a pass.
 
-use super::Seals;
-use super::track::NAMED_FAILURES;
+use super::{NAMED_FAILURES, Seals};
 use crate::stats::sequential::{Account, Design, FAIL_RATIO, PASS_RATIO, Standing};
 
 /// Normal stops, counted.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bursts::Buckets;
 use super::rule::{GAMMA, Rule};
 use super::seals::SealAccount;
-use super::{Decision, Inconclusive, Verdict};
+use super::{Decision, Inconclusive, NAMED_FAILURES, Verdict};
 use crate::measure::{Outcome, Reading};
 use crate::objective::metric::{Direction, Metric, Unit};
 use crate::objective::{Objective, Statistic};
@@ -17,8 +17,6 @@ use crate::stats::quantile;
 use crate::stats::sequential::{Account, Standing};
 use crate::words::counted;
 
-/// Failing samples that a verdict names.
-pub(super) const NAMED_FAILURES: usize = 16;
 /// Further samples that an objective that cannot pass is given to show a violation.
 const LAST_CHANCE: u64 = 10;
 /// One undefined value in so many is still fine.

@@ -2,7 +2,7 @@
 
 use relayproof::observation::{Class, Phase};
 use relayproof::probe::cancel::cancel_pair;
-use relayproof::probe::transport::Dial;
+use relayproof::probe::dial::Dial;
 use relayproof::stream::{Loss, Timeouts};
 
 use crate::server::{Authority, Server, Step, closed_port};

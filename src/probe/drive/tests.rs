@@ -6,8 +6,8 @@ use super::*;
 use crate::observation::{Ending, Phase};
 use crate::probe::call::{Call, call_once};
 use crate::probe::clock::Clock;
+use crate::probe::dial::Request;
 use crate::probe::testing::{cell, relay, sampling};
-use crate::probe::transport::Request;
 use crate::stream::{Exchange, Head, Input, Loss};
 
 const fn ms(ms: u64) -> Duration {

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use url::{Position, Url};
 
-use crate::probe::transport::Request;
+use crate::probe::dial::Request;
 
 /// Head and body in one buffer, so that a small request leaves in one packet.
 pub(super) fn encode(request: &Request) -> Vec<u8> {

@@ -12,7 +12,8 @@ use crate::objective::Objective;
 use crate::objective::metric::Metric;
 use crate::plan::Judging;
 use crate::plan::window::{Calendar, Day};
-use crate::verdict::track::{NAMED_FAILURES, worst};
+use crate::verdict::NAMED_FAILURES;
+use crate::verdict::track::worst;
 
 /// Where an objective is counted.
 pub(super) struct Place<'a> {
