@@ -12,6 +12,7 @@ Loopback only. Exit 0 passed, 77 nothing could be run, 1 failed.
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -33,21 +34,32 @@ passed, failed, skipped = [], [], []
 def start(command, **options):
     log = open(FOLDER / f"process-{len(STARTED)}.log", "wb")
     child = subprocess.Popen(command, stdout=options.pop("stdout", log), stderr=log, start_new_session=True, **options)
+    child.log = pathlib.Path(log.name)
     STARTED.append(child)
     return child
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody listens on, from below those that systems give to whoever asks for any.
+
+    LiteLLM takes it half a minute later, when a port of that range may long be somebody's.
+    """
+    while True:
+        port = random.randrange(20000, 30000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def wait_for(what, ready, child, seconds=120):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if child.poll() is not None:
-            raise RuntimeError(f"{what} ended with {child.returncode}")
+            said = child.log.read_text(errors="replace")[-4000:]
+            raise RuntimeError(f"{what} ended with {child.returncode}:\n{said}")
         try:
             if ready():
                 return
