@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::files::found;
+use super::files::{found, warn_of_altered};
 use super::{Exit, complain, results, with_causes};
 use crate::compare::alike::{Unlike, apart, forbidding, groups, unlike};
 use crate::compare::ranking::{Score, rank};
@@ -126,6 +126,7 @@ fn tally(path: &Path, questions: Vec<Question>, ttft: bool) -> Result<Tallied, E
 
 fn ranked(args: &Args, question: &Question, out: &mut dyn Write) -> io::Result<Exit> {
     let (files, mut mistakes) = found(&args.files);
+    warn_of_altered(&files);
     let (mut cells, mut unfit) = (Vec::new(), Vec::new());
     let is_page = args.format == Form::Html;
     let mut questions = vec![question.clone()];
@@ -288,6 +289,7 @@ struct Uncounted {
 /// Opens files as far as their headers.
 fn open(paths: &[PathBuf], mistakes: &mut Vec<String>) -> Vec<Uncounted> {
     let (files, wrong) = found(paths);
+    warn_of_altered(&files);
     mistakes.extend(wrong);
     let mut opened = Vec::new();
     for path in files {

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{Exit, Format, complain, run};
+use super::{Exit, Format, complain, files, run};
 use crate::run::{fresh_run_id, plan_text};
 
 /// Arguments of `demo`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Folder that gets a folder per run
-    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    #[arg(long, env = "RELAYPROOF_DIR", default_value_os_t = files::runs())]
     dir: std::path::PathBuf,
 }
 

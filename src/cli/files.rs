@@ -5,6 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::{complain, results};
+use crate::evidence::check_all;
+
 /// Ending of evidence files; in a folder, other files are left alone.
 const EVIDENCE: &str = ".jsonl";
 /// Ending of the spans that lie beside them.
@@ -65,6 +68,23 @@ pub(super) fn in_place(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort_unstable();
     Ok(files)
+}
+
+/// Where runs lie that nobody named a place for: in the target folder, as for `cargo test`.
+pub(super) fn runs() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").filter(|it| !it.is_empty());
+    PathBuf::from(target.unwrap_or_else(|| "target".into())).join("relayproof")
+}
+
+/// Warns of files that are not as they were written: what is made of them says what somebody wants.
+pub(super) fn warn_of_altered(files: &[PathBuf]) {
+    // What cannot be read is told by whoever reads it.
+    for file in check_all(files, 1).files.iter().filter(|it| !it.is_whole()) {
+        let name = file.path.display();
+        complain(&results::printable(&format!(
+            "warning: {name}: altered evidence; `relayproof verify` says where"
+        )));
+    }
 }
 
 fn is_spans(path: &Path) -> bool {

@@ -8,7 +8,7 @@ mod repeat;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::{Exit, Format, colour, complain, results};
+use super::{Exit, Format, colour, complain, files, results};
 
 /// Arguments of `inspect`.
 #[derive(clap::Args)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
     #[arg(long = "in", value_name = "RUN")]
     within: Option<String>,
     /// Folder that holds a folder per run
-    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    #[arg(long, env = "RELAYPROOF_DIR", default_value_os_t = files::runs())]
     dir: PathBuf,
     /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -113,6 +113,7 @@ pub(super) fn document<'a>(
 /// The evidence files that are meant, judged, and what is wrong with the others.
 pub(super) fn read_all(given: &[PathBuf]) -> (Vec<Judged>, Vec<String>) {
     let (files, mut mistakes) = files::found(given);
+    files::warn_of_altered(&files);
     let mut judged = Vec::new();
     for path in files {
         match judge_file(&path) {

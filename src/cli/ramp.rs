@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Exit, Format, complain, results, run, with_causes};
+use super::{Exit, Format, complain, files, results, run, with_causes};
 use crate::compare::ramp::{Bend, Knee, Step, knee};
 use crate::evidence::CloseReason;
 use crate::plan::{self, Cell, Plan, budget};
@@ -57,7 +57,7 @@ pub(super) struct Args {
     #[arg(long, env = "RELAYPROOF_PROFILE")]
     profile: Option<String>,
     /// Folder that gets a folder per run
-    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    #[arg(long, env = "RELAYPROOF_DIR", default_value_os_t = files::runs())]
     dir: PathBuf,
     /// Name of the run
     #[arg(long, env = "RELAYPROOF_RUN_ID")]

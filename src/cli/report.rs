@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Evidence files, or folders of them; the latest run when none is given
     files: Vec<PathBuf>,
     /// Where runs lie, when no evidence is given
-    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    #[arg(long, env = "RELAYPROOF_DIR", default_value_os_t = files::runs())]
     dir: PathBuf,
     /// What to write; of a soak `html`, `markdown` and `json` are the document to sign
     #[arg(long, value_enum)]
@@ -118,7 +118,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         Ok(Given::Runs) if args.as_of.is_some() => {
             return Ok(soak::refuse(&[judge::AS_OF.to_owned()]));
         }
-        Ok(Given::Runs) if args.sign.is_some() => {
+        Ok(Given::Runs) if args.sign.is_some() && files.iter().all(|it| it.exists()) => {
             let mistake = "only the report of a soak is signed; this is evidence of runs";
             return Ok(soak::refuse(&[mistake.to_owned()]));
         }

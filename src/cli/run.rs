@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::judge::{self, Judged};
-use super::{Exit, Format, colour, complain, report, with_causes};
+use super::{Exit, Format, colour, complain, files, report, with_causes};
 use crate::progress::Board;
 use crate::report::document::Unmeasured;
 use crate::run::{CellError, CellOutcome, Continuation, Planned, content_warning, fresh_run_id};
@@ -26,7 +26,7 @@ pub(super) struct Args {
     #[arg(long, env = "RELAYPROOF_PROFILE")]
     profile: Option<String>,
     /// Folder that gets a folder per run
-    #[arg(long, env = "RELAYPROOF_DIR", default_value = "target/relayproof")]
+    #[arg(long, env = "RELAYPROOF_DIR", default_value_os_t = files::runs())]
     dir: PathBuf,
     /// Name of the run; a name that is there already goes on with its open cells
     #[arg(long, env = "RELAYPROOF_RUN_ID")]

@@ -329,12 +329,14 @@ fn again(question: &Question<'_>, report: &[u8]) -> Result<Made, Again> {
             return Err(mistake(text.to_owned()));
         }
     };
+    // Of a soak that is over the report is the same at any time.
     let as_of = question.as_of.or_else(|| own_as_of(question.form, report));
-    let Some(as_of) = as_of else {
-        let text = "say as of when the report was made, as it says itself: `--as-of TIME`";
+    let soak = Soak::read(files, as_of).map_err(Again::Mistake)?;
+    if as_of.is_none() && !soak.campaign.is_final {
+        let text = "the soak is not over: say as of when the report was made, as it says itself: \
+                    `--as-of TIME`";
         return Err(mistake(text.to_owned()));
-    };
-    let soak = Soak::read(files, Some(as_of)).map_err(Again::Mistake)?;
+    }
     let (document, root) = soak.sign_off().map_err(Again::Altered)?;
     let text = question.form.write(&document);
     let text = text.map_err(|error| mistake(error.to_string()))?;

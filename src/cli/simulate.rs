@@ -154,6 +154,11 @@ async fn until_stopped(
     let relay = Relay::start(settings).await.map_err(|error| {
         if error.kind() == io::ErrorKind::InvalidInput {
             Failure::Usage(error.to_string())
+        } else if error.kind() == io::ErrorKind::AddrInUse {
+            Failure::Usage(format!(
+                "port {} is in use; `--port 0` takes a free one",
+                args.port
+            ))
         } else {
             ours("start the relay", &error)
         }

@@ -256,6 +256,7 @@ pub(super) fn judge(
         Ok(soak) => soak,
         Err(mistakes) => return Ok(refuse(&mistakes)),
     };
+    files::warn_of_altered(&soak.files);
     for note in soak.contradictions() {
         complain(&results::printable(&note));
     }

@@ -89,7 +89,7 @@ fn pool(out: &mut String, pool: &Pool, paint: Paint) {
     let untold = pool.rows.iter().filter(|row| !is_told(row)).count();
     if untold > 0 {
         let words = format!(
-            "and {} of single regions that decide nothing: `relayproof report --format html`",
+            "and {} of single regions that decide nothing: `relayproof report` of the same files",
             counted(untold as u64, "row")
         );
         wrap(out, "  ", "    ", &words);

@@ -31,9 +31,9 @@ use crate::observation::named;
 use crate::plan::Judging;
 use crate::plan::window::Day;
 
-/// How long after its last slot a stretch of time may still get answers: four attempts with their
-/// waits fit in.
-pub const CLOSING: Duration = Duration::from_secs(600);
+/// How long after its last slot a stretch of time may still get answers: with the usual time limits
+/// four attempts and their waits, which are eleven minutes, fit in.
+pub const CLOSING: Duration = Duration::from_secs(900);
 
 /// One slot in so many may be missing from a pass.
 const MISSING_ONE_IN: u64 = 10;

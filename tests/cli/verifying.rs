@@ -91,6 +91,15 @@ fn what_was_done_to_a_line_is_told_with_its_place() {
     altered(&made)
         .exits(1)
         .says("copy.jsonl:4: the line was changed");
+    for command in ["judge", "compare"] {
+        let seen = place.run(&[command, "copy.jsonl"]);
+        assert!(
+            seen.err
+                .contains("warning: copy.jsonl: altered evidence; `relayproof verify` says where"),
+            "{command}: {}",
+            seen.err
+        );
+    }
     let mut made = whole.clone();
     made.insert(3, whole[2]);
     altered(&made)

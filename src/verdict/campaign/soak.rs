@@ -21,6 +21,8 @@ pub(super) struct Soak<'a> {
 pub(super) struct Cell<'a> {
     pub(super) evidence: &'a Evidence,
     pub(super) slots: Vec<Planned<'a>>,
+    /// Whether there is for each slot a sample, or a reason why there is none.
+    is_complete: bool,
 }
 
 /// A slot, and the sample that it led to.
@@ -78,12 +80,15 @@ impl<'a> Soak<'a> {
             stretches.extend(taken.map(|slot| stretch(slot.start, bucket)));
         }
         let end = start.saturating_add(nanos(duration));
+        let closed = end.saturating_add(nanos(CLOSING));
+        // Nothing more can come where it is known of each slot what became of it.
+        let is_over = as_of >= end && cells.iter().all(|cell| cell.is_complete);
         Ok(Self {
             cells,
             start,
             end,
             // Once all is over it makes no difference how long ago.
-            as_of: as_of.min(end.saturating_add(nanos(CLOSING))),
+            as_of: if is_over { closed } else { as_of.min(closed) },
             present,
         })
     }
@@ -120,12 +125,16 @@ fn cell<'a>(evidence: &'a Evidence, all: &'a [Evidence]) -> Cell<'a> {
         .filter(|sample| sample.counts())
         .map(|sample| (sample.index, sample))
         .collect();
+    let asked = evidence.samples.iter().filter(|sample| !sample.warmup);
+    let asked = asked.map(|sample| sample.index);
+    let skipped = evidence.skipped.iter().map(|skipped| skipped.index);
+    let known: BTreeSet<u64> = asked.chain(skipped).collect();
     let slot = |(index, start): (u64, Duration)| Planned {
         index,
         start,
         sample: taken.get(&index).copied(),
     };
-    let slots = match &header.beside {
+    let slots: Vec<Planned<'_>> = match &header.beside {
         None => (0..)
             .zip(plan::starts(&header.sampling, &header.cell))
             .map(slot)
@@ -145,7 +154,11 @@ fn cell<'a>(evidence: &'a Evidence, all: &'a [Evidence]) -> Cell<'a> {
                 .collect()
         }
     };
-    Cell { evidence, slots }
+    Cell {
+        evidence,
+        is_complete: slots.iter().all(|slot| known.contains(&slot.index)),
+        slots,
+    }
 }
 
 /// The stretch of time that holds an offset from the start.

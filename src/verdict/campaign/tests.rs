@@ -2,8 +2,8 @@
 
 use super::fixtures::{DAY, HOUR, PROMISES, at, recorded, week, week_of};
 use super::*;
-use crate::evidence::Evidence;
 use crate::evidence::fixtures::{good, header, refused, slow};
+use crate::evidence::{Evidence, Line, SkipReason, Skipped};
 use crate::plan::{Cell as PlannedCell, Slot};
 use crate::verdict::Inconclusive;
 
@@ -115,6 +115,32 @@ fn nothing_passes_before_the_end_but_a_violation_may_be_shown() {
     let campaign = judge_campaign(&bad, at("2026-12-01T20:00:00Z")).unwrap();
     let all = row(&campaign, "success_in_4 >= 99%");
     assert_eq!(all.verdict.decision, Decision::Violated);
+}
+
+#[test]
+fn a_soak_is_over_when_it_is_known_of_each_slot_what_became_of_it() {
+    let plan = week(PROMISES);
+    let end = at("2026-12-07T16:00:00Z");
+    let is_final = |evidence: &[Evidence], as_of| {
+        let campaign = judge_campaign(evidence, as_of).unwrap();
+        (campaign.is_final, campaign.as_of_unix_ns)
+    };
+    let closed = end + soak::nanos(CLOSING);
+    let whole = recorded(&plan, |_, _| Some(good()));
+    assert_eq!(is_final(&whole, end - 1), (false, end - 1));
+    assert_eq!(is_final(&whole, end), (true, closed));
+    assert_eq!(is_final(&whole, closed + 1), (true, closed));
+
+    let mut gap = recorded(&plan, |_, slot| (slot.index != 7).then(good));
+    assert_eq!(is_final(&gap, end), (false, end));
+    assert_eq!(is_final(&gap, closed), (true, closed));
+    gap[0].push(Line::Skipped(Skipped {
+        id: "7".to_owned(),
+        index: 7,
+        planned: Duration::ZERO,
+        why: SkipReason::Late,
+    }));
+    assert_eq!(is_final(&gap, end), (true, closed));
 }
 
 #[test]
