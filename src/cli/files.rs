@@ -23,8 +23,9 @@ pub(super) fn found(given: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     // `RUN/*.jsonl` is what anyone types, and the spans lie there too.
     for path in given.iter().filter(|path| !is_spans(path)) {
         match in_place(path) {
-            Ok(inside) if inside.is_empty() => mistakes.push(format!(
-                "{}: no evidence (*{EVIDENCE}) in it",
+            Ok(inside) if inside.is_empty() => mistakes.push(nothing_in(path)),
+            Ok(_) if is_spec(path) => mistakes.push(format!(
+                "{}: a spec is no evidence; `relayproof run` makes some of it",
                 path.display()
             )),
             Ok(inside) => files.extend(inside.into_iter().filter(|file| {
@@ -87,6 +88,24 @@ pub(super) fn warn_of_altered(files: &[PathBuf]) {
     }
 }
 
+/// What is said of a folder without evidence.
+fn nothing_in(folder: &Path) -> String {
+    let mut said = format!("{}: no evidence (*{EVIDENCE}) in it", folder.display());
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten();
+    // The folder of all runs is named sooner or later.
+    let holds = |path: &PathBuf| path.is_dir() && in_place(path).is_ok_and(|it| !it.is_empty());
+    if let Some(one) = inside.map(|entry| entry.path()).filter(holds).max() {
+        let one = one.display();
+        said.push_str(&format!("; name a folder of those in it, like {one}"));
+    }
+    said
+}
+
+fn is_spec(path: &Path) -> bool {
+    let ending = path.extension().and_then(|it| it.to_str());
+    matches!(ending, Some("yaml" | "yml")) && path.is_file()
+}
+
 fn is_spans(path: &Path) -> bool {
     path.to_string_lossy().ends_with(SPANS)
 }
@@ -111,6 +130,24 @@ mod tests {
         let both = vec![at("b.jsonl"), at("a.jsonl")];
         assert_eq!(found(&given), (both.clone(), Vec::new()));
         assert_eq!(all(&given), Ok(both));
+    }
+
+    #[test]
+    fn a_folder_of_runs_and_a_spec_are_told_from_evidence() {
+        let runs = tempfile::tempdir().unwrap();
+        let at = |name: &str| runs.path().join(name);
+        for run in ["1", "2", "3"] {
+            fs::create_dir(at(run)).unwrap();
+        }
+        fs::write(at("2/a.jsonl"), "").unwrap();
+        fs::write(at("s.yaml"), "").unwrap();
+        let said = found(&[runs.path().to_owned(), at("s.yaml")]).1;
+        let place = at("2");
+        assert!(
+            said[0].ends_with(&format!("like {}", place.display())),
+            "{said:?}"
+        );
+        assert!(said[1].contains("`relayproof run`"), "{said:?}");
     }
 
     #[test]
