@@ -127,6 +127,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     if args.format == Format::Text {
         let folder = session.folder().path().display();
         writeln!(out, "\n{exported}, in {folder}")?;
+        if exit(&climbs) == Exit::Violated {
+            writeln!(
+                out,
+                "what went wrong, and whom to look at: relayproof judge {folder}"
+            )?;
+        }
     }
     Ok(if failed {
         Exit::NotMeasured

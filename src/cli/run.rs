@@ -155,7 +155,9 @@ pub(super) fn sample(
     }
     if judged.is_empty() {
         complain("error: nothing was measured");
-        if unmeasured.iter().any(|one| one.ignored) {
+        // Other reasons say what to do themselves.
+        let is_unset = |one: &Unmeasured| one.ignored && one.reason.contains("is not set");
+        if unmeasured.iter().any(is_unset) {
             complain("  = help: set what is not set, or give another spec");
         }
     }

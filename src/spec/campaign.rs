@@ -49,17 +49,11 @@ fn one_window(r: &Reader<'_>, item: &Item<'_>) -> Option<(Window, Range<usize>)>
     let daily = map.get(r, "daily").map(|item| daily(r, &item));
     let zone = map.get(r, "tz").map(|item| zone(r, &item));
     map.close(r, &[]);
-    let daily = match daily {
-        Some(read) => Some(read?),
-        None => None,
-    };
+    // A window with a mistake in it is there all the same, for those who name it.
     let window = Window {
         name: name?.to_owned(),
-        daily,
-        zone: match zone {
-            Some(read) => read?,
-            None => window::UTC.to_owned(),
-        },
+        daily: daily.flatten(),
+        zone: zone.flatten().unwrap_or_else(|| window::UTC.to_owned()),
     };
     Some((window, place?))
 }
