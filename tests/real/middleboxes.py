@@ -207,7 +207,11 @@ general_settings: {{ master_key: {KEY} }}
 """)
     environment = dict(os.environ, LITELLM_MODE="PRODUCTION", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="127.0.0.1,localhost")
     environment.pop("DATABASE_URL", None)
-    child = start([LITELLM, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"], env=environment)
+    # It looks for modules of Python two folders above where it is started: nobody else's, then.
+    place = FOLDER / "litellm" / "here"
+    place.mkdir(parents=True)
+    command = [LITELLM, "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"]
+    child = start(command, env=environment, cwd=place)
     wait_for("litellm", lambda: answers(f"http://127.0.0.1:{port}/health/liveliness"), child, 300)
     # The first call of each route loads modules for many seconds.
     base, places = f"http://127.0.0.1:{port}/v1", {}
