@@ -118,10 +118,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
         Ok(Given::Runs) if args.as_of.is_some() => {
             return Ok(soak::refuse(&[judge::AS_OF.to_owned()]));
         }
-        Ok(Given::Runs) if args.sign.is_some() && files.iter().all(|it| it.exists()) => {
-            let mistake = "only the report of a soak is signed; this is evidence of runs";
-            return Ok(soak::refuse(&[mistake.to_owned()]));
-        }
         Ok(Given::Runs) => {}
     }
     let (judged, mistakes) = judge::read_all(&files);
@@ -131,6 +127,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> io::Result<Exit> {
     // A report without a part of what was asked for would read as if that part were fine.
     if !mistakes.is_empty() {
         return Ok(Exit::Usage);
+    }
+    if args.sign.is_some() {
+        let mistake = "only the report of a soak is signed; this is evidence of runs";
+        return Ok(soak::refuse(&[mistake.to_owned()]));
     }
     let Some(path) = &args.out else {
         let paths = judge::paths(&judged);
@@ -165,6 +165,9 @@ fn of_soak(files: Vec<PathBuf>, args: &Args, out: &mut dyn Write) -> io::Result<
             return Ok(soak::refuse(&[mistake.to_owned()]));
         }
         Form::Junit => {
+            if let Err(mistake) = soak.root() {
+                return Ok(soak::refuse(&[mistake]));
+            }
             let text = junit::campaign(&soak.campaign).map_err(io::Error::other)?;
             return written(&text, args.out.as_deref(), out);
         }

@@ -10,7 +10,9 @@ use super::judge::{self, Judged};
 use super::{Exit, Format, colour, complain, files, report, with_causes};
 use crate::progress::Board;
 use crate::report::document::Unmeasured;
-use crate::run::{CellError, CellOutcome, Continuation, Planned, content_warning, fresh_run_id};
+use crate::run::{
+    CellError, CellOutcome, Continuation, Ignored, Planned, content_warning, fresh_run_id,
+};
 use crate::session::{Session, Viewer};
 
 /// How long telemetry may take at the end.
@@ -134,13 +136,16 @@ pub(super) fn sample(
     };
     let settled = settle_all(&session, plans);
     board.clear();
-    let (mut judged, mut unmeasured) = (Vec::new(), Vec::new());
+    let (mut judged, mut unmeasured, mut is_unset) = (Vec::new(), Vec::new(), false);
     for (cell, result) in settled {
         match result {
             Ok(outcome) => judged.push(Judged::new(&outcome)),
             Err(skipped) => {
                 let (ignored, reason) = match skipped {
-                    Skipped::Ignored(why) => (true, why),
+                    Skipped::Ignored(why) => {
+                        is_unset |= matches!(why, Ignored::NoKey(_));
+                        (true, why.to_string())
+                    }
                     Skipped::Failed(error) => (false, with_causes(&*error)),
                 };
                 let word = if ignored { "ignored" } else { "error" };
@@ -156,8 +161,7 @@ pub(super) fn sample(
     if judged.is_empty() {
         complain("error: nothing was measured");
         // Other reasons say what to do themselves.
-        let is_unset = |one: &Unmeasured| one.ignored && one.reason.contains("is not set");
-        if unmeasured.iter().any(is_unset) {
+        if is_unset {
             complain("  = help: set what is not set, or give another spec");
         }
     }
@@ -184,7 +188,7 @@ pub(super) fn sample(
 }
 
 enum Skipped {
-    Ignored(String),
+    Ignored(Ignored),
     Failed(Arc<CellError>),
 }
 
@@ -200,7 +204,7 @@ fn settle_all(session: &Session, plans: &[Planned]) -> Vec<Settled> {
                 let name = cell.name();
                 let work = move || {
                     if let Some(why) = crate::run::why_ignored(&planned.plan, cell) {
-                        return Err(Skipped::Ignored(why.to_string()));
+                        return Err(Skipped::Ignored(why));
                     }
                     session.settle(planned, index).map_err(Skipped::Failed)
                 };

@@ -148,11 +148,11 @@ impl Soak {
         told
     }
 
-    /// The document to sign, and the root of its evidence.
+    /// The root of its evidence.
     ///
     /// # Errors
-    /// When the evidence is not as it was written: nobody should sign that.
-    pub(super) fn sign_off(&self) -> Result<(SignOff, String), String> {
+    /// When the evidence is not as it was written: nobody should report or sign that.
+    pub(super) fn root(&self) -> Result<String, String> {
         let set = check_all(&self.files, 1);
         if !set.is_whole() {
             let altered = set.files.iter().find(|file| !file.is_whole());
@@ -161,7 +161,15 @@ impl Soak {
                 "{name}: altered evidence; `relayproof verify` says where"
             ));
         }
-        let root = set.root().to_string();
+        Ok(set.root().to_string())
+    }
+
+    /// The document to sign, and the root of its evidence.
+    ///
+    /// # Errors
+    /// When the evidence is not as it was written.
+    pub(super) fn sign_off(&self) -> Result<(SignOff, String), String> {
+        let root = self.root()?;
         let document = SignOff::of(&Material {
             evidence: &self.evidence,
             sources: &self.sources,

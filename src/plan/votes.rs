@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use super::Sampling;
-use super::window::{Calendar, UTC, Window};
+use super::window::{Calendar, Day, UTC, Window};
 use crate::objective::Objective;
 use crate::objective::metric::Metric;
 use crate::stats::{count, float};
+
+/// Nanoseconds.
+const MINUTE: u64 = 60_000_000_000;
 
 /// The stretches of time of a soak in a window, and how many of them vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +49,20 @@ impl Votes {
         // Without a beginning any will do: what it moves is one vote more or less.
         let start = sampling.start_unix_ns.unwrap_or(0);
         let (mut all, mut inside, mut days, mut last) = (0, 0, 0, None);
+        // Windows and offsets of zones change at whole minutes, and calendars take their time.
+        let mut known: Option<(u64, Option<Day>)> = None;
         let mut at = Duration::ZERO;
         while at < duration {
             all += 1;
             let nanos = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-            if let Some(day) = calendar.day(start.saturating_add(nanos)) {
+            let moment = start.saturating_add(nanos);
+            let minute = moment / MINUTE;
+            let day = match known {
+                Some((of, day)) if of == minute => day,
+                _ => calendar.day(moment),
+            };
+            known = Some((minute, day));
+            if let Some(day) = day {
                 inside += 1;
                 days += u32::from(last != Some(day));
                 last = Some(day);
@@ -134,5 +146,20 @@ mod tests {
             ..week(50)
         };
         assert_eq!(votes("usable >= 95%", None, &now), None);
+    }
+
+    #[test]
+    fn a_vote_each_second_is_counted_as_its_minute_is() {
+        let objective = Objective {
+            window: Some("peak".to_owned()),
+            ..Objective::parse("usable >= 95%").unwrap()
+        };
+        let sampling = Sampling {
+            duration: Some(Duration::from_secs(86_400)),
+            ..week(1_000_000)
+        };
+        let second = Duration::from_secs(1);
+        let votes = Votes::of(&objective, &sampling, second, &[peak()], 0).unwrap();
+        assert_eq!(votes.most, 4 * 3600);
     }
 }

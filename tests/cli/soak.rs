@@ -170,6 +170,8 @@ fn nothing_is_signed_that_was_altered_or_is_no_single_soak() {
         said.contains("altered evidence; `relayproof verify` says where"),
         "{said}"
     );
+    let altered = place.run(&["report", "--format", "junit", "week/hk", "week/usw"]);
+    assert!(altered.exits(2).err.contains("altered evidence"));
     fs::write(&files[0], text).unwrap();
 
     fs::copy(
