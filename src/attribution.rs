@@ -9,7 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Class, ErrorKind, Limit, Loss, Observation, Phase, Warning, named};
+use crate::forms::named;
+use crate::observation::{Class, ErrorKind, Limit, Loss, Observation, Phase, Warning};
 
 named! {
     /// Who to look at.

@@ -19,7 +19,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::observation::{Usage, Warning, named};
+use crate::forms::named;
+use crate::observation::{Usage, Warning};
 
 use twin::Twin;
 

@@ -29,8 +29,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::forms::{micros, named, opt_micros};
 use crate::objective::Objective;
-use crate::observation::{Loss, Observation, micros, named, opt_micros};
+use crate::observation::{Loss, Observation};
 use crate::plan::window::Window;
 use crate::plan::{Judging, OtelSettings, Price, Propagation, Region, Sampling};
 

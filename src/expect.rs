@@ -101,7 +101,7 @@ fn unfenced(text: &str) -> &str {
 #[serde(default)]
 pub struct Detect {
     /// A silence of this length ends a burst.
-    #[serde(rename = "burst_gap_us", with = "crate::observation::micros")]
+    #[serde(rename = "burst_gap_us", with = "crate::forms::micros")]
     pub burst_gap: Duration,
     /// Fewest tokens of an answer that has to arrive piece by piece.
     pub least_tokens: u64,
@@ -114,7 +114,7 @@ pub struct Detect {
     /// Fewest events in a block.
     pub block_events: u64,
     /// Shortest pause between blocks, on average.
-    #[serde(rename = "block_pause_us", with = "crate::observation::micros")]
+    #[serde(rename = "block_pause_us", with = "crate::forms::micros")]
     pub block_pause: Duration,
     /// Fewest blocks that are a buffer's and not a model's.
     pub blocks: u64,

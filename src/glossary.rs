@@ -5,9 +5,10 @@
 //! the embedded relay are not part of the core and are added by the command.
 
 use crate::attribution;
+use crate::forms::named;
 use crate::objective::grammar;
 use crate::objective::metric::{Direction, Metric, Unit};
-use crate::observation::{Class, Warning, named};
+use crate::observation::{Class, Warning};
 use crate::plan::Method;
 use crate::verdict::{Inconclusive, about};
 use serde::{Deserialize, Serialize};

@@ -28,6 +28,8 @@ pub mod evidence;
 #[cfg_attr(doc, doc(hidden))]
 pub mod expect;
 #[cfg_attr(doc, doc(hidden))]
+pub mod forms;
+#[cfg_attr(doc, doc(hidden))]
 pub mod glossary;
 #[cfg(feature = "harness")]
 mod harness;

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::named;
+use crate::forms::named;
 use metric::Metric;
 
 named! {

@@ -25,8 +25,8 @@ use serde_json::{Map, Value};
 
 use crate::dialect::{self, Message, Protocol};
 use crate::expect::Expect;
+use crate::forms::named;
 use crate::objective::Objective;
-use crate::observation::named;
 use crate::stream::Timeouts;
 use std::fmt;
 
@@ -138,7 +138,7 @@ pub struct Sampling {
     /// Most tokens of the whole spec, prompt and answer.
     pub max_tokens: Option<u64>,
     /// Longest wall-clock time of a cell.
-    #[serde(rename = "max_duration_us", with = "crate::observation::opt_micros")]
+    #[serde(rename = "max_duration_us", with = "crate::forms::opt_micros")]
     pub max_duration: Option<Duration>,
     /// Most US dollars of the whole spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub struct Sampling {
     /// Over how long a soak is spread.
     #[serde(
         rename = "duration_us",
-        with = "crate::observation::opt_micros",
+        with = "crate::forms::opt_micros",
         default,
         skip_serializing_if = "Option::is_none"
     )]
@@ -253,7 +253,7 @@ pub struct Judging {
     /// How long one vote of a campaign lasts.
     #[serde(
         rename = "bucket_us",
-        with = "crate::observation::micros",
+        with = "crate::forms::micros",
         default = "usual_bucket",
         skip_serializing_if = "is_usual_bucket"
     )]
@@ -593,14 +593,14 @@ pub struct Retry {
     /// Most retries after the first attempt.
     pub max: u32,
     /// First wait.
-    #[serde(rename = "backoff_us", with = "crate::observation::micros")]
+    #[serde(rename = "backoff_us", with = "crate::forms::micros")]
     pub backoff: Duration,
     /// Growth of the wait.
     pub factor: f64,
     /// Full jitter: the wait is drawn between zero and the computed one.
     pub jitter: bool,
     /// Longest wait.
-    #[serde(rename = "cap_us", with = "crate::observation::micros")]
+    #[serde(rename = "cap_us", with = "crate::forms::micros")]
     pub cap: Duration,
     /// Whether `Retry-After` is obeyed (up to a minute).
     pub obey_retry_after: bool,
@@ -636,10 +636,10 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Simulate {
     /// From request to first token.
-    #[serde(rename = "first_token_us", with = "crate::observation::micros")]
+    #[serde(rename = "first_token_us", with = "crate::forms::micros")]
     pub first_token: Duration,
     /// Between tokens.
-    #[serde(rename = "token_gap_us", with = "crate::observation::micros")]
+    #[serde(rename = "token_gap_us", with = "crate::forms::micros")]
     pub token_gap: Duration,
     /// Tokens of an answer.
     pub tokens: u32,
@@ -682,7 +682,7 @@ pub struct PlannedFault {
     /// Share of the requests that it hits, in parts per million.
     pub share_ppm: u32,
     /// Extra wait (`slow_first_token`, `stall` before it gives up).
-    #[serde(rename = "delay_us", with = "crate::observation::opt_micros", default)]
+    #[serde(rename = "delay_us", with = "crate::forms::opt_micros", default)]
     pub delay: Option<Duration>,
     /// Status code (`status`).
     pub code: Option<u16>,

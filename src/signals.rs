@@ -12,8 +12,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, Sample};
+use crate::forms::named;
 use crate::objective::metric::Metric;
-use crate::observation::{Class, Observation, named};
+use crate::observation::{Class, Observation};
 use crate::stats::difference::mcnemar_exact;
 use crate::stats::float;
 

@@ -21,7 +21,8 @@ mod wording;
 use std::time::Duration;
 
 use crate::dialect::Protocol;
-use crate::observation::{Connection, Limit, Observation, Phase, Stretch, Timeline, at_us};
+use crate::forms::at_us;
+use crate::observation::{Connection, Limit, Observation, Phase, Stretch, Timeline};
 
 use head::Kept;
 use notes::Spot;
@@ -134,25 +135,25 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timeouts {
     /// Name resolution.
-    #[serde(rename = "dns_us", with = "crate::observation::micros")]
+    #[serde(rename = "dns_us", with = "crate::forms::micros")]
     pub dns: Duration,
     /// TCP connect and tunnel.
-    #[serde(rename = "connect_us", with = "crate::observation::micros")]
+    #[serde(rename = "connect_us", with = "crate::forms::micros")]
     pub connect: Duration,
     /// TLS handshake.
-    #[serde(rename = "tls_us", with = "crate::observation::micros")]
+    #[serde(rename = "tls_us", with = "crate::forms::micros")]
     pub tls: Duration,
     /// Response head, from t0.
-    #[serde(rename = "headers_us", with = "crate::observation::micros")]
+    #[serde(rename = "headers_us", with = "crate::forms::micros")]
     pub headers: Duration,
     /// First model output, from t0.
-    #[serde(rename = "first_token_us", with = "crate::observation::micros")]
+    #[serde(rename = "first_token_us", with = "crate::forms::micros")]
     pub first_token: Duration,
     /// Silence between model outputs; heartbeats do not reset it.
-    #[serde(rename = "idle_us", with = "crate::observation::micros")]
+    #[serde(rename = "idle_us", with = "crate::forms::micros")]
     pub idle: Duration,
     /// The whole attempt, from t0.
-    #[serde(rename = "total_us", with = "crate::observation::micros")]
+    #[serde(rename = "total_us", with = "crate::forms::micros")]
     pub total: Duration,
 }
 

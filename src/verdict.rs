@@ -19,8 +19,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
+use crate::forms::named;
 use crate::objective::{Objective, Severity};
-use crate::observation::named;
 use crate::plan::{Judging, OnInconclusive};
 pub use judge::Judge;
 pub use streamed::judge_file;

@@ -12,20 +12,21 @@ use std::path::{Path, PathBuf};
 /// Module → modules of ours that it may name, each above those that it names: nothing runs in a
 /// circle. A module that is not listed may not exist.
 const EDGES: &[(&str, &[&str])] = &[
+    ("forms", &[]),
     ("words", &[]),
-    ("observation", &[]),
+    ("observation", &["forms"]),
     ("stats", &[]),
-    ("objective", &["observation", "words"]),
-    ("dialect", &["observation"]),
-    ("expect", &["observation"]),
-    ("stream", &["dialect", "expect", "observation"]),
+    ("objective", &["forms", "words"]),
+    ("dialect", &["forms", "observation"]),
+    ("expect", &["forms"]),
+    ("stream", &["dialect", "expect", "forms", "observation"]),
     (
         "plan",
         &[
             "dialect",
             "expect",
+            "forms",
             "objective",
-            "observation",
             "stats",
             "stream",
             "words",
@@ -36,28 +37,31 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "dialect",
             "expect",
+            "forms",
             "objective",
-            "observation",
             "plan",
             "stream",
             "words",
         ],
     ),
     ("resolve", &["objective", "plan", "spec", "stats", "words"]),
-    ("evidence", &["dialect", "objective", "observation", "plan"]),
+    (
+        "evidence",
+        &["dialect", "forms", "objective", "observation", "plan"],
+    ),
     (
         "measure",
         &["evidence", "objective", "observation", "plan", "stats"],
     ),
-    ("attribution", &["evidence", "observation"]),
+    ("attribution", &["evidence", "forms", "observation"]),
     (
         "verdict",
         &[
             "attribution",
             "evidence",
+            "forms",
             "measure",
             "objective",
-            "observation",
             "plan",
             "stats",
             "words",
@@ -65,15 +69,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "signals",
-        &["evidence", "objective", "observation", "stats"],
+        &["evidence", "forms", "objective", "observation", "stats"],
     ),
     (
         "compare",
         &[
             "evidence",
+            "forms",
             "measure",
             "objective",
-            "observation",
             "plan",
             "stats",
             "words",
@@ -85,6 +89,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "attribution",
             "compare",
             "evidence",
+            "forms",
             "measure",
             "objective",
             "observation",
@@ -97,13 +102,21 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "glossary",
-        &["attribution", "objective", "observation", "plan", "verdict"],
+        &[
+            "attribution",
+            "forms",
+            "objective",
+            "observation",
+            "plan",
+            "verdict",
+        ],
     ),
     (
         "probe",
         &[
             "dialect",
             "evidence",
+            "forms",
             "measure",
             "observation",
             "plan",
@@ -117,6 +130,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "dialect",
             "evidence",
+            "forms",
             "measure",
             "objective",
             "observation",
@@ -199,6 +213,7 @@ const OWNERS: &[(&str, &[&str])] = &[
 
 /// Modules of the pure core: no clock, no socket, no environment, no standard output.
 const PURE: &[&str] = &[
+    "forms",
     "observation",
     "stats",
     "dialect",

@@ -723,7 +723,7 @@ fn bytes_that_are_no_utf8_have_a_place_and_a_way_out() {
 fn no_character_of_a_spec_steers_the_terminal() {
     let text = "relayproof: 1\nname: \"a\u{9b}31m\u{202e}b\u{61c}\"\nbog\u{9b}us: 1\n";
     let shown = check("bad.yaml", text).unwrap_err().render(false);
-    let steering = |c: char| relayproof::observation::steers(c) && c != '\n';
+    let steering = |c: char| relayproof::forms::steers(c) && c != '\n';
     assert!(!shown.contains(steering), "{shown:?}");
 
     for name in ["a\\u202Eb", "a\\u061Cb", "a\\u2066b"] {

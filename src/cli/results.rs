@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::observation::steers;
+use crate::forms::steers;
 use crate::report::json::harmless;
 
 /// Stdout, with a reader who may leave (`relayproof … | head`).

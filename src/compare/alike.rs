@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tallied::Tallied;
 use crate::evidence::Header;
-use crate::observation::named;
+use crate::forms::named;
 
 named! {
     /// In what two cells differ.

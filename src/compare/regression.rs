@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::question::Question;
 use super::tallied::{Counts, Tallied};
-use crate::observation::named;
+use crate::forms::named;
 use crate::stats::Tally;
 use crate::stats::difference::{Difference, newcombe};
 use crate::stats::interval::{self, Sides};

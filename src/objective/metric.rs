@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::named;
+use crate::forms::named;
 use crate::words;
 
 named! {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Cell, Endpoint, Plan, Sampling, Slot};
 use crate::dialect::{Message, Prompt};
-use crate::observation::at_us;
+use crate::forms::at_us;
 use crate::words::hex;
 
 /// Hex digits of an id.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use crate::observation::steers;
+use crate::forms::steers;
 
 /// Time around a sample that Grafana is told to look at, in milliseconds.
 const MARGIN_MS: u64 = 60_000;

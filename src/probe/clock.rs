@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::observation::at_us;
+use crate::forms::at_us;
 
 /// A moment on both clocks; all later moments are offsets on the monotonic one.
 #[derive(Clone, Copy, Debug)]

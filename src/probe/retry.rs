@@ -5,7 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::evidence::Backoff;
-use crate::observation::{Ending, Observation, Phase, at_us};
+use crate::forms::at_us;
+use crate::observation::{Ending, Observation, Phase};
 use crate::plan::Retry;
 
 /// Longest `Retry-After` that is waited for.

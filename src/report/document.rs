@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{CloseReason, Evidence};
+use crate::forms::named;
 use crate::objective::Objective;
-use crate::observation::named;
 use crate::verdict::{Decision, Effect, Inconclusive, Overall, Summary, Verdict, effect, overall};
 
 /// A judged cell.

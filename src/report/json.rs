@@ -9,8 +9,8 @@ use super::document::Document;
 use super::explain::{Explanation, explain, trace_url};
 use crate::attribution::groups::Group;
 use crate::evidence::{Evidence, Header};
+use crate::forms::steers;
 use crate::objective::Objective;
-use crate::observation::steers;
 use crate::verdict::{Decision, Inconclusive, Summary, Verdict};
 
 /// Version of the document.

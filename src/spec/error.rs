@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-use crate::observation::steers;
+use crate::forms::steers;
 
 /// One mistake of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::reader::{Fields, Item, Reader};
 use super::simulate;
 use super::tree::{Node, Value};
 use crate::dialect::Protocol;
-use crate::observation::steers;
+use crate::forms::steers;
 use crate::plan::{
     ConnectionMode, Endpoint, HttpVersion, Price, Propagation, Proxy, Relay, Retry, TransportKind,
 };

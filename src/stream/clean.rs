@@ -1,6 +1,6 @@
 //! What may be kept of a relay's strings: short, without control characters. No meaning here.
 
-use crate::observation::steers;
+use crate::forms::steers;
 
 /// Longest string of the relay that is kept, in bytes.
 const MAX_BYTES: usize = 256;

@@ -26,7 +26,7 @@ use super::Lookup;
 use super::env::{header_list, is_loopback};
 use super::recorded::runs;
 use crate::evidence::EvidenceError;
-use crate::observation::named;
+use crate::forms::named;
 
 /// The variable with further request headers.
 pub const HEADERS: &str = "RELAYPROOF_TRACES_HEADERS";

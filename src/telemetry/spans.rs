@@ -26,10 +26,11 @@ pub use run::{CaseEnd, CaseTally, SuiteInfo, SuiteSpan, SuiteStatus, Window, pla
 use super::semconv::{self, span};
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
+use crate::forms::named;
 use crate::measure::Outcome;
 use crate::objective::metric::Metric;
 use crate::objective::{Objective, Severity, Statistic};
-use crate::observation::{Observation, named};
+use crate::observation::Observation;
 pub(super) use draft::bounded;
 use draft::{Anchor, context};
 

@@ -26,8 +26,8 @@ pub use rows::judge_campaign;
 
 use super::summary::Overall;
 use super::{Decision, Effect, Verdict, effect};
+use crate::forms::named;
 use crate::objective::Objective;
-use crate::observation::named;
 use crate::plan::Judging;
 use crate::plan::window::Day;
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Decision, Effect, Verdict, effect, judge};
 use crate::attribution::groups::Groups;
 use crate::evidence::{Close, CloseReason, Continued, EarlierRun, Evidence, Sample};
+use crate::forms::named;
 use crate::objective::Objective;
-use crate::observation::named;
 use crate::plan::Judging;
 
 /// One cell, judged.

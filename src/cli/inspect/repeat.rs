@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::dialect::Protocol;
 use crate::evidence::{Header, Sample};
-use crate::observation::steers;
+use crate::forms::steers;
 use crate::plan::{Cell, Endpoint, HttpVersion, KeySource, Plan, Proxy, Slot};
 use crate::resolve::resolve;
 use crate::run;

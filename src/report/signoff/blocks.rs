@@ -8,7 +8,7 @@ mod outcome;
 mod sampled;
 
 pub(in crate::report) use self::outcome::paired;
-use crate::observation::steers;
+use crate::forms::steers;
 use crate::report::signoff::gathered::Latency;
 use crate::report::signoff::rows::Row;
 use crate::report::signoff::{DayFailures, SignOff};

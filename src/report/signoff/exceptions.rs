@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::Material;
 use super::gathered::Gathered;
 use crate::evidence::{Evidence, Header};
+use crate::forms::named;
 use crate::objective::Severity;
 use crate::objective::quantity::percent;
-use crate::observation::named;
 use crate::plan::{Mode, OnInconclusive, Tokens, USUAL_BUCKET, USUAL_MIN_DAYS, ZERO_FAILURE};
 use crate::words::counted;
 

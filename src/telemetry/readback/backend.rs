@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::VerifyError;
-use crate::observation::named;
+use crate::forms::named;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::draft::{Anchor, context, hashed_trace_id, span_id};
 use super::{CellSpans, SampleFacts, SampleOutcome, integer, sample_context, scope, statistic};
 use crate::evidence::{Close, CloseReason, Header, Sample};
-use crate::observation::named;
+use crate::forms::named;
 use crate::telemetry::semconv::{self, span};
 use crate::verdict::{Decision, Effect, Verdict, effect};
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+use crate::forms::named;
 use crate::measure::Outcome;
 use crate::objective::Objective;
-use crate::observation::named;
 use crate::plan::Judging;
 use crate::stats::Tally;
 use crate::stats::difference::{Pairs, mcnemar_exact, newcombe_paired};

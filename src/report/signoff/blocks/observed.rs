@@ -1,7 +1,7 @@
 //! What went wrong, and how long answers took.
 
 use super::{Block, Inline, Picture, cell, code, number, plain, say, shown, text, words_of};
-use crate::observation::steers;
+use crate::forms::steers;
 use crate::report::signoff::{Named, SignOff};
 use crate::words;
 
